@@ -368,18 +368,21 @@ Scalar = str | int | float | bool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A key of a document's metadata compared with a value, or several for ``in`` and ``nin``; see `python_filters`."""
+    """A key of a document's metadata compared with a value, or several for ``in`` and ``nin``; see `python_filters`.
+    ``own``: the key names a field of the document (`python_filters.OWN_FIELDS`). ``has``: the value, or a list that holds
+    it; ``exists``: any value."""
 
     key: str
-    operator: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"]
+    operator: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "has", "exists"]
     value: Scalar | tuple[Scalar, ...]
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compound:
-    """Conditions of which all, or at least one, must hold."""
+    """Conditions of which all, or at least one, must hold; or one, for ``not``, that must not hold."""
 
-    operator: Literal["and", "or"]
+    operator: Literal["and", "or", "not"]
     parts: tuple[Comparison | Compound, ...]
 
 
@@ -390,8 +393,8 @@ Condition = Comparison | Compound
 class Filters(document.Filters):
     """The conditions on a hit's document, in every channel. ``metadata``: every pair, a single value also in a list.
     ``story_time``: nothing later. ``pairs``: only question-answer pairs, for channels (`channels.faq_channel`).
-    ``where``: a condition on ``metadata``. ``readers``: the caller's principals, one of which the document must name unless
-    everyone may read it; None for a caller who sees every document."""
+    ``where``: a condition on fields and ``metadata``. ``readers``: the caller's principals, one of which the document
+    must name unless everyone may read it; None for a caller who sees every document."""
 
     story_time: int | None = None
     pairs: bool = False

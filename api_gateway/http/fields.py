@@ -255,12 +255,14 @@ def sent_as(hint: Any) -> Any:
     return {datetime: Moment, int: Integer64}.get(hint, hint)
 
 
-def request_of(record: type, base: type[W]) -> type[W]:
-    """Return the request with the fields of a record of the contract; null and absence mean its default."""
-    fields = {
-        name: ((ReaderNames if name == "readers" else sent_as(hint)) | None, None)
+def request_of(record: type, base: type[W], **further: Any) -> type[W]:
+    """Return the request with the fields of a record of the contract and ``further`` ones, by type; null and absence mean
+    their defaults."""
+    hints = {
+        name: ReaderNames if name == "readers" else sent_as(hint)
         for name, hint in get_type_hints(record, include_extras=True).items()
     }
+    fields = {name: (hint | None, None) for name, hint in (hints | further).items()}
     return create_model(record.__name__, __base__=base, **fields)  # type: ignore[call-overload,no-any-return]
 
 

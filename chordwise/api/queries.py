@@ -18,6 +18,7 @@ from chordwise.transport import Call, Steps, plain
 
 _UNFINISHED = frozenset({"queued", "running"})
 _PATH = "/v1/queries"
+_PASSED = ("top_k", "profile", "context", "highlight", "user_profile", "trace", "group_by", "group_size")
 _LONGEST_ID = 128  # the server replaces a longer id by its own
 
 
@@ -26,12 +27,19 @@ class SettingKeywords(TypedDict, total=False):
 
     ``method`` is hybrid, full_text or semantic (short for that key of ``retrieve``). ``context``: add the hits as a text for
     a prompt; ``{}`` for the default one. ``highlight``: mark the words of the query in the hits. Times in ``filters`` may be
-    datetime objects; those without a time zone are taken as UTC. ``conversation``: the messages before the query, oldest first;
-    ``user_profile``: facts about the user. ``extra`` has further fields of the request, passed through.
+    datetime objects; those without a time zone are taken as UTC; a text is an expression, ``year > 2020 and tags:hr``.
+    ``facets``: fields whose values are counted. ``group_by``: return the best ``top_k`` values of a field with up to
+    ``group_size`` hits of each; ``**group.next`` asks for further ones. ``exclude``: ids of chunks to leave out.
+    ``conversation``: the messages before the query, oldest first; ``user_profile``: facts about the user. ``extra`` has
+    further fields of the request, passed through.
     """
 
     top_k: int | None
-    filters: Mapping[str, Any] | None
+    filters: Mapping[str, Any] | str | None
+    facets: Sequence[str] | None
+    group_by: str | None
+    group_size: int | None
+    exclude: Sequence[str] | None
     method: str | None
     retrieve: Mapping[str, Any] | None
     rerank: bool | None
@@ -81,6 +89,18 @@ class Hit(answer.AnswerChunk, Result):
     confidence: float | None = None  # older servers send none
 
 
+class FacetValue(answer.FacetValue, Result):
+    """A value, the number of passages that have it, and the filter that leaves these."""
+
+
+class Facet(answer.Facet, Result):
+    """The most frequent values of a field among the passages that match, or in the pool: see ``counted_over``."""
+
+
+class Group(answer.Group, Result):
+    """The hits with one value of the field that groups. ``next``: options of a query for further ones, None without any."""
+
+
 class Citation(answer.Citation, Result):
     """The chunk that a marker in the context stands for, with its position in the document. ``edited``: the text was
     changed by hand, and the position is that of the passage it replaced."""
@@ -106,12 +126,15 @@ class Stats(answer.Stats, Result):
 
 
 class QueryResult(Result):
-    """The answer to one query; ``chunks`` are best first and may be empty. ``context``: None unless asked for."""
+    """The answer to one query; ``chunks`` are best first and may be empty. ``facets``, ``groups`` and ``context`` are empty
+    or None unless asked for."""
 
     query_id: str
     status: str
     query: Mapping[str, Any] = field(default_factory=dict)
     chunks: tuple[Hit, ...] = ()
+    facets: tuple[Facet, ...] = ()
+    groups: tuple[Group, ...] = ()
     context: Context | None = None
     stats: Stats = field(default_factory=functools.partial(decode, Stats, {}))
 
@@ -213,14 +236,16 @@ def query_body(text: str, **options: Unpack[QueryKeywords]) -> dict[str, Any]:
     fields = {
         "query_text": text,
         "namespaces": names,
-        "filters": None if filters is None else {name: plain(value) for name, value in filters.items()},
+        "filters": {name: plain(value) for name, value in filters.items()} if isinstance(filters, Mapping) else filters,
         "retrieve": {**(options.get("retrieve") or {}), **given(method=options.get("method") or None)} or None,
         "enable_rerank": options.get("rerank"),
         "enable_expand": options.get("expand"),
         "conversation": None if messages is None else list(messages),
-        **{name: options.get(name) for name in ("top_k", "profile", "context", "highlight", "user_profile", "trace")},
+        **{name: options.get(name) for name in _PASSED},
     }
-    return given(**{**fields, **(options.get("extra") or {})})
+    lists: dict[str, Sequence[str] | None] = {"facets": options.get("facets"), "exclude": options.get("exclude")}
+    lists = {name: list(value) for name, value in lists.items() if value}
+    return given(**{**fields, **lists, **(options.get("extra") or {})})
 
 
 def query_headers(request_id: str | None, *, fresh: bool) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typer import Argument, Option
 from chordwise.api.explanations import AnswerEvent, Trace
 from chordwise.api.queries import Hit, QueryResult, Stats
 from chordwise.cli import screen, short_ids
+from chordwise.cli.facet_lines import facet_line, spelled
 from chordwise.errors import ChordwiseError
 
 if TYPE_CHECKING:  # rich is imported where something is drawn: --json needs none of it
@@ -37,6 +38,16 @@ def query(
     ] = None,
     type: Annotated[str | None, Option("--type", help="Only documents of this type.")] = None,
     tags: Annotated[list[str] | None, Option("--tag", help="Only documents with this tag; repeatable.")] = None,
+    filter: Annotated[
+        str | None, Option("--filter", help="Only documents that fit, as in 'year > 2020 and not tags:draft'.")
+    ] = None,
+    facets: Annotated[
+        list[str] | None, Option("--facet", help="Count the values of a field, as in tags or metadata.KEY; repeatable.")
+    ] = None,
+    group_by: Annotated[
+        str | None, Option("--group-by", help="Group by such a field: the best --top-k values, with hits of each.")
+    ] = None,
+    group_size: Annotated[int | None, Option("--group-size", min=1, help="Hits of a group. Default: 3.")] = None,
     rerank: Annotated[bool | None, Option("--rerank/--no-rerank", help="Override the profile.")] = None,
     answer: Annotated[bool, Option("--answer", help="Also have a language model answer from the chunks.")] = False,
     trace: Annotated[bool, Option("--trace", help="Also print the trace of the answer.")] = False,
@@ -50,7 +61,7 @@ def query(
     server's language model, as it is written, and the chunks that it cites.
     """
     screen.require_choice(method, METHODS, "--method")
-    filters = {name: value for name, value in (("type", type), ("tags", tags)) if value}
+    filters = {name: value for name, value in (("type", type), ("tags", tags), ("where", filter)) if value}
     with screen.connect() as client:
         result = client.query(
             text,
@@ -58,6 +69,9 @@ def query(
             top_k=top_k,
             method=method,
             filters=filters or None,
+            facets=facets,
+            group_by=group_by,
+            group_size=group_size,
             rerank=rerank,
             highlight=True,
             trace=trace or None,
@@ -89,17 +103,31 @@ def show(result: QueryResult, console: Console, *, several: bool = False) -> Non
         console.print("The answer is probably not in your documents: no passage is likely to hold it.\n")
     if not result.chunks:
         console.print("Nothing found.")
-    elif console.width < _NARROW:
-        for rank, hit in enumerate(result.chunks, start=1):
-            if rank > 1:
-                console.print()
-            _paragraph(rank, hit, console, several, words)
+    elif result.groups:
+        hits = {hit.chunk_id: hit for hit in result.chunks}
+        for group in result.groups:
+            value = "(without a value)" if group.value is None else screen.clean(spelled(group.value))
+            console.print(Text(value, style="bold underline"))
+            _print_hits(tuple(hits[chunk_id] for chunk_id in group.chunk_ids), console, several, words)
+            console.print()
     else:
-        console.print(_table(result.chunks, console, several, words))
+        _print_hits(result.chunks, console, several, words)
     console.print()
+    for facet in result.facets:
+        console.print(Text.assemble((f"{screen.clean(facet.field)}: ", "bold"), facet_line(facet)), soft_wrap=True)
     for name, value in summary(result.stats):
         colour = "yellow" if name == "degraded" else ""
         console.print(Text.assemble((f"{name}: ", "bold"), (value, colour)))
+
+
+def _print_hits(hits: tuple[Hit, ...], console: Console, several: bool, words: Sequence[str]) -> None:
+    if console.width >= _NARROW:
+        console.print(_table(hits, console, several, words))
+        return
+    for rank, hit in enumerate(hits, start=1):
+        if rank > 1:
+            console.print()
+        _paragraph(rank, hit, console, several, words)
 
 
 def _table(hits: tuple[Hit, ...], console: Console, several: bool, words: Sequence[str]) -> Table:

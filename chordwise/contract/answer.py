@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from chordwise.contract.record import Answered, absent_not_null
 
@@ -183,6 +183,40 @@ class Stats(Answered):
     second: SecondRetrieval | None
     cached: bool = field(default=False, metadata={"description": "Whether the answer came from the answer cache."})
     index_age_s: float | None = field(default=None, metadata={"description": _INDEX_AGE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FacetValue(Answered):
+    """A value, the number of passages whose document has it, and the filter that leaves these."""
+
+    value: str | int | float | bool
+    passages: int
+    filter: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facet(Answered):
+    """The most frequent values of a field among the passages that match. `counted_over`: `matches` are all passages that
+    hold a word of the query or were recalled by another channel, `pool` are the recalled ones alone. `passages`: how many these
+    are; `other`: the counts of the values that are not listed, added up; `distinct`: how many values there are, null for
+    more than 2,000."""
+
+    field: str
+    counted_over: Literal["matches", "pool"]
+    passages: int
+    values: tuple[FacetValue, ...]
+    other: int
+    distinct: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group(Answered):
+    """The hits with one value of the field that groups, in the order of the answer. `value` is null for hits without one.
+    `next`: the fields of a query for further hits of the group, null where there are none."""
+
+    value: str | int | float | bool | None
+    chunk_ids: tuple[str, ...]
+    next: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,10 @@ export interface Answer {
   status: "succeeded" | "failed";
   query: UnderstoodQuery;
   chunks: AnswerChunk[];
+  /** Absent unless query or profile ask for them. */
+  facets?: Facet[] | null;
+  /** Absent unless the query asks for groups. */
+  groups?: Group[] | null;
   /** Absent unless query or profile ask for it. */
   context?: AnswerContext | null;
   stats: Stats;
@@ -478,6 +482,10 @@ export interface Debugged {
   status: "succeeded" | "failed";
   query: UnderstoodQuery;
   chunks: AnswerChunk[];
+  /** Absent unless query or profile ask for them. */
+  facets?: Facet[] | null;
+  /** Absent unless the query asks for groups. */
+  groups?: Group[] | null;
   /** Absent unless query or profile ask for it. */
   context?: AnswerContext | null;
   stats: Stats;
@@ -881,6 +889,23 @@ export interface ExperimentShape {
   experiment: Record<string, unknown>;
 }
 
+/** The most frequent values of a field among the passages that match. `counted_over`: `matches` are all passages that hold a word of the query or were recalled by another channel, `pool` are the recalled ones alone. `passages`: how many these are; `other`: the counts of the values that are not listed, added up; `distinct`: how many values there are, null for more than 2,000. */
+export interface Facet {
+  field: string;
+  counted_over: "matches" | "pool";
+  passages: number;
+  values: FacetValue[];
+  other: number;
+  distinct: number | null;
+}
+
+/** A value, the number of passages whose document has it, and the filter that leaves these. */
+export interface FacetValue {
+  value: string | number | boolean;
+  passages: number;
+  filter: string;
+}
+
 /** The last resort when no hit has a confidence of ``threshold``: the best answers of curated question-answer pairs, and a hint for people. Both are marked ``fallback``. */
 export interface FallbackPlan {
   enabled?: boolean;
@@ -939,6 +964,7 @@ export interface FiltersIn {
   start?: string | null;
   end?: string | null;
   metadata?: Record<string, unknown> | null;
+  where?: Record<string, unknown> | string | null;
 }
 
 /** One check; `advice` says what to do, and is empty if all is well. `cause`: the failing check from which this result follows, empty if it stands for itself; a check of severity `unknown` cannot be judged while its cause lasts. */
@@ -1009,6 +1035,13 @@ export interface GoldenQueryRequest {
   namespaces: string[];
   query_text: string;
   relevant?: Record<string, number> | null;
+}
+
+/** The hits with one value of the field that groups, in the order of the answer. `value` is null for hits without one. `next`: the fields of a query for further hits of the group, null where there are none. */
+export interface Group {
+  value: string | number | boolean | null;
+  chunk_ids: string[];
+  next: Record<string, unknown> | null;
 }
 
 /** A header whose value is not in the request: `from` names a secret in the installation's environment, `kept` keeps the stored value. */
@@ -1467,7 +1500,7 @@ export interface ProfileList {
 
 /** A new version of a profile. `config` is a partial plan; the installation's settings fill the rest. `share`: 1 applies it to every query, less tries it beside the active version, 0 only stores it. */
 export interface ProfileRequest {
-  /** Every setting of one retrieval. The fields are those of a profile. ``context``: None for an answer without one; ``highlight``: mark the words of the query in the hits. ``lane``: the processes that answer a waiting caller, workers through the broker or the gateway's own; the answer is the same. */
+  /** Every setting of one retrieval. The fields are those of a profile. ``context``: None for an answer without one; ``highlight``: mark the words of the query in the hits; ``facets``: count the values of these fields. ``lane``: the processes that answer a waiting caller, workers through the broker or the gateway's own; the answer is the same. */
   config: {
     top_k?: number;
     deadline_ms?: number;
@@ -1477,6 +1510,7 @@ export interface ProfileRequest {
     fallback?: FallbackPlan;
     context?: ContextOptions | null;
     highlight?: boolean;
+    facets?: string[];
     privacy?: PrivacyPlan;
     lane?: "chord" | "in_process";
   };
@@ -1527,7 +1561,7 @@ export interface QueryAccepted {
 
 /** The changes of a replay: parts of a plan that override the query's own. */
 export interface QueryReplayRequest {
-  /** Every setting of one retrieval. The fields are those of a profile. ``context``: None for an answer without one; ``highlight``: mark the words of the query in the hits. ``lane``: the processes that answer a waiting caller, workers through the broker or the gateway's own; the answer is the same. */
+  /** Every setting of one retrieval. The fields are those of a profile. ``context``: None for an answer without one; ``highlight``: mark the words of the query in the hits; ``facets``: count the values of these fields. ``lane``: the processes that answer a waiting caller, workers through the broker or the gateway's own; the answer is the same. */
   plan?: {
     top_k?: number;
     deadline_ms?: number;
@@ -1537,19 +1571,20 @@ export interface QueryReplayRequest {
     fallback?: FallbackPlan;
     context?: ContextOptions | null;
     highlight?: boolean;
+    facets?: string[];
     privacy?: PrivacyPlan;
     lane?: "chord" | "in_process";
   };
   tenant_id?: string | null;
 }
 
-/** One retrieval. Every field but `query_text` and `namespaces` is optional; the profile supplies omitted ones. `principals`: those of the caller, from a key with the scope `impersonate`. `context`: add the hits as a text for a prompt; `{}` for the default one. `highlight`: mark the words of the query in the hits. `conversation`: the messages before the query, oldest first. `user_profile`: known facts about the user. */
+/** One retrieval. Every field but `query_text` and `namespaces` is optional; the profile supplies omitted ones. `principals`: those of the caller, from a key with the scope `impersonate`. `context`: add the hits as a text for a prompt; `{}` for the default one. `highlight`: mark the words of the query in the hits. `facets`: count the values of these fields among the passages that match (`type`, `author`, `tags`, `metadata.<key>`). `group_by`: return the best `top_k` values of such a field, with up to `group_size` hits of each. `exclude`: ids of chunks that you have, which the answer leaves out. `conversation`: the messages before the query, oldest first. `user_profile`: known facts about the user. */
 export interface QueryRequest {
   tenant_id?: string | null;
   query_text: string;
   namespaces: string[];
   top_k?: number | null;
-  filters?: FiltersIn | null;
+  filters?: FiltersIn | string | null;
   enable_expand?: boolean | null;
   enable_rerank?: boolean | null;
   profile?: string | null;
@@ -1604,6 +1639,10 @@ export interface QueryRequest {
     entities?: boolean;
   } | null;
   highlight?: boolean | null;
+  facets?: string[] | null;
+  group_by?: string | null;
+  group_size?: number | null;
+  exclude?: string[] | null;
   deadline_ms?: number | null;
   story_time?: number | null;
   conversation?: string[] | null;
@@ -1781,12 +1820,14 @@ export interface SecondRetrievalPlan {
   rerank?: boolean | null;
 }
 
-/** The selection of the hits to return. ``per_document``: the most hits of one document. ``diversity``: 0 keeps the order, 1 considers only novelty (maximal marginal relevance, lambda = 1 - diversity). */
+/** The selection of the hits to return. ``per_document``: the most hits of one document. ``diversity``: 0 keeps the order, 1 considers only novelty (maximal marginal relevance, lambda = 1 - diversity). ``group_by``: return the best ``top_k`` values of a field, with up to ``group_size`` hits of each. */
 export interface SelectionPlan {
   dedupe?: "chunk" | "document" | "content";
   per_document?: number | null;
   diversity?: number;
   quality?: QualityPlan | null;
+  group_by?: string | null;
+  group_size?: number;
 }
 
 /** The severity of a finding: nothing to do, to be looked at, something does not work or is in danger; ``unknown``: cannot be judged while something else fails. */
@@ -2300,7 +2341,7 @@ export class Operations extends Transport {
     chunk_type?: string | null;
     /** Only the children of this parent. */
     parent_id?: string | null;
-    /** Only what fits the `filters` of a query: a JSON object, as in `{"type": "manual"}`. */
+    /** Only what fits the `filters` of a query: `{"type": "manual"}`, or `type:manual and year > 2020`. */
     filters?: string | null;
     /** `document_id` is by document, parent_id and chunk_index. */
     order_by?: "document_id" | "updated_at" | "-updated_at";
@@ -2376,7 +2417,7 @@ export class Operations extends Transport {
     source_id?: string | null;
     /** Only those whose id or title contains this text; case and accents do not count. */
     contains?: string | null;
-    /** Only what fits the `filters` of a query: a JSON object, as in `{"type": "manual"}`. */
+    /** Only what fits the `filters` of a query: `{"type": "manual"}`, or `type:manual and year > 2020`. */
     filters?: string | null;
     /** Only those with the same bytes as an older document of their namespace. */
     duplicates?: boolean;

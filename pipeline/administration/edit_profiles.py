@@ -41,7 +41,7 @@ def store_profile(
     tenant_id: TenantId, name: str, config: Mapping[str, Any], *, note: str, by: str, share: float, use: Resources
 ) -> tuple[int, Plan]:
     """Add a version for a ``share`` of the queries, 0 for none yet; return number and plan. Raises PlanFlaw."""
-    plan = plan_of(use.settings, config, {})
+    plan = _plan_of_profile(config, use)
     with unit_of_work(use.mysql) as work:
         profiles = Profiles(work.connection, tenant_id)
         version = profiles.add(name, config, note=note, created_by=by)
@@ -100,6 +100,14 @@ def check_arms(experiment: Experiment, configuration: Configuration, use: Resour
         if name not in configuration.profiles:
             raise PlanFlaw([(f"/arms/{index}/profile", "is not the name of a profile")])
         try:
-            plan_of(use.settings, overlaid(configuration.profiles[name].active.config, arm.overrides), {})
+            _plan_of_profile(overlaid(configuration.profiles[name].active.config, arm.overrides), use)
         except PlanFlaw as flaw:
             raise PlanFlaw([(f"/arms/{index}/overrides{pointer}", detail) for pointer, detail in flaw.flaws]) from None
+
+
+def _plan_of_profile(config: Mapping[str, Any], use: Resources) -> Plan:
+    """Return the plan of a profile. Raises PlanFlaw, also for groups: clients of other dialects expect ``top_k`` hits."""
+    plan = plan_of(use.settings, config, {})
+    if plan.retrieve.selection.group_by is not None:
+        raise PlanFlaw([("/retrieve/selection/group_by", "belongs to a query, and to no profile")])
+    return plan

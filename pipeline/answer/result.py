@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from chordwise.contract.answer import AnswerChunk, HitSource, RerankMove, Stats, UnderstoodQuery
+from chordwise.contract.answer import AnswerChunk, Facet, Group, HitSource, RerankMove, Stats, UnderstoodQuery
 from pipeline.filters.python_filters import as_sent
 from pipeline.query.request import Degradation, Envelope, Query, Understanding, copied, filters_as_sent
 from pipeline.ranking.hits import Hit
@@ -42,13 +42,15 @@ class AnswerProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The result of a query, in the shape and order of the contract. ``context``: None unless asked for. ``error`` is
-    set when ``status`` is ``failed``."""
+    """The result of a query, in the shape and order of the contract. ``facets``, ``groups``, ``context``: None
+    unless asked for. ``error`` is set when ``status`` is ``failed``."""
 
     query_id: str
     status: Literal["succeeded", "failed"]
     query: UnderstoodQuery
     chunks: tuple[AnswerChunk, ...]
+    facets: tuple[Facet, ...] | None = None
+    groups: tuple[Group, ...] | None = None
     context: AnswerContext | None = None
     stats: Stats
     error: AnswerProblem | None = None

@@ -17,6 +17,7 @@ from pipeline.channels.channel import Loss
 from pipeline.channels.local_indexes import HostIndex, LocalIndexes
 from pipeline.database.unit_of_work import read_soon, reading_if_asked
 from pipeline.errors import PipelineError, Unavailable
+from pipeline.filters.used_fields import Counts
 from pipeline.keyword.dictionary import EVERY_NAMESPACE, Lexicon, Rule
 from pipeline.keyword.dictionary_store import Dictionaries
 from pipeline.keyword.fulltext_store import KeywordIndex
@@ -163,6 +164,15 @@ class KeywordChannel:
         terms = {row.chunk_id: terms_of(row.terms) for row in rows}
         return terms if len(terms) == len(set(chunk_ids)) or not engine.index.is_current else None
 
+    @_without_damage
+    def count_values(
+        self, query: Query, chunk_ids: Sequence[ChunkId], fields: Sequence[str]
+    ) -> tuple[int, Sequence[tuple[Counts, int]], Sequence[ChunkId]] | None:
+        """Count the values of fields among the chunks that hold a word of the query, or are among these; see `WordIndex`."""
+        with reading_if_asked(self.mysql) as connection:
+            engine, words = self._begun(connection, query)
+            return engine.on(connection).count_values(words, chunk_ids, filters=query.filters, fields=fields)
+
     def terms(self, query: Query) -> tuple[str, ...]:
         """Return the query's words, their synonyms and corrected spellings, without stop words."""
         with reading_if_asked(self.mysql) as connection:
@@ -249,12 +259,7 @@ def _apply(ruled: Sequence[tuple[Rule, Sequence[TermsRow]]], scores: dict[ChunkI
             scores[best] = max(scores[best], min(bound, rule.boost / 2 * best_score))
 
 
-@dataclass(frozen=True, slots=True)
-class _Dictionary:
-    versions: tuple[tuple[str, int], ...]
-    lexicon: Lexicon
-
-
+_Dictionary = tuple[tuple[tuple[str, int], ...], Lexicon]  # its versions, and what they say together
 _DictionaryKey = tuple[TenantId, tuple[Namespace, ...]]
 
 
@@ -272,7 +277,7 @@ class Lexicons:
     def get(self, tenant_id: TenantId, namespaces: Sequence[Namespace]) -> Lexicon:
         """Return the tenant's dictionary for these namespaces together. Raises Unavailable if it was never read."""
         key = (tenant_id, tuple(sorted(namespaces)))
-        return self._dictionaries.get(key, lambda: self._dictionary(key)).get().lexicon
+        return self._dictionaries.get(key, lambda: self._dictionary(key)).get()[1]
 
     def _dictionary(self, key: _DictionaryKey) -> RefreshingValue[_Dictionary]:
         def read() -> _Dictionary:
@@ -294,7 +299,7 @@ def _read_dictionary(connection: Connection, key: _DictionaryKey, last: _Diction
     tenant_id, namespaces = key
     store, wanted = Dictionaries(connection, tenant_id), [EVERY_NAMESPACE, *namespaces]
     versions = tuple(sorted(store.versions(wanted).items()))
-    if last is not None and last.versions == versions:
+    if last is not None and last[0] == versions:
         return last
     lexicon = Lexicon.of(store.load(wanted).values()) if versions else Lexicon()
-    return _Dictionary(versions=versions, lexicon=lexicon)
+    return versions, lexicon

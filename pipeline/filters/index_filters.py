@@ -16,14 +16,16 @@ import orjson
 
 from chordwise.contract.document import COMPARED
 from pipeline.chunking.strategies.question_answer import ANSWER_KEY, PAIR_TYPE, QUESTION_KEY
-from pipeline.filters.python_filters import choices_of, is_exact, kind_of
-from pipeline.records import Comparison, Condition, DocumentFields, Filters
+from pipeline.filters.python_filters import METADATA, OWN_FIELDS, choices_of, is_exact, kind_of, moment_in
+from pipeline.filters.used_fields import COUNTED, plain_number, values_of
+from pipeline.records import Comparison, Condition, DocumentFields, Filters, Scalar
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PAIR = "pair"
 _NOT_PUBLIC = "not public"
 _MOST = 2**63 - 1  # of a story time
 _SORTED_BYTES = 64  # of a text; what follows cannot decide a comparison with a shorter text
+_ORDERED = ("gt", "gte", "lt", "lte")
 _SIGN_BIT, _ALL_BITS = 1 << 63, (1 << 64) - 1
 
 
@@ -91,6 +93,8 @@ def terms_of_fields(fields: DocumentFields, *, chunk_type: str) -> list[str]:
         _term("where", (key,), value) for key, value in fields.metadata.items() if isinstance(value, str | int | float)
     )
     terms += _metadata_terms(fields.metadata, ())
+    terms += (f"exists:{name}" for name in OWN_FIELDS if getattr(fields, name) not in (None, ()))
+    terms += (_term("exists", (key,), None) for key in fields.metadata)
     return list(dict.fromkeys(terms))
 
 
@@ -106,6 +110,31 @@ def _sortable(value: Any) -> str:
         return "s" + value.encode("utf-8", "surrogatepass")[:_SORTED_BYTES].hex()
     (bits,) = struct.unpack(">Q", struct.pack(">d", float(value) + 0.0))  # -0.0 becomes 0.0
     return f"n{bits ^ (_ALL_BITS if bits & _SIGN_BIT else _SIGN_BIT):016x}"
+
+
+def listed_values(fields: DocumentFields) -> dict[str, list[str]]:
+    """Return the values of each field that can be counted, as JSON, without those that `sortable_values` gives back."""
+    names = [name for name in COUNTED if getattr(fields, name)]
+    names += (METADATA + key for key, value in fields.metadata.items() if not _is_given_back(value))
+    listed = {name: values_of(fields, name) for name in names}
+    return {name: [orjson.dumps(value).decode() for value in values] for name, values in listed.items() if values}
+
+
+def _is_given_back(value: Any) -> bool:
+    kind = kind_of(value)
+    if kind == "string":
+        return len(value.encode("utf-8", "surrogatepass")) < _SORTED_BYTES
+    return kind == "number" and is_exact(value)
+
+
+def value_of(text: str) -> Scalar | None:
+    """Return the value of a sortable text; None where the text does not give it back: it is cut off, or no exact number."""
+    if text[0] == "s":
+        held = bytes.fromhex(text[1:])
+        return held.decode("utf-8", "surrogatepass") if len(held) < _SORTED_BYTES else None
+    bits = int(text[1:], 16)
+    (number,) = struct.unpack(">d", struct.pack(">Q", bits ^ (_SIGN_BIT if bits & _SIGN_BIT else _ALL_BITS)))
+    return plain_number(number) if is_exact(number) else None
 
 
 def clause_of(filters: Filters) -> Clause | None:
@@ -181,14 +210,37 @@ def _metadata_clause(path: tuple[str, ...], value: Any) -> Clause | None:
 
 def _condition_clause(condition: Condition) -> Clause | None:
     if isinstance(condition, Comparison):
-        if condition.operator not in ("eq", "in", "ne", "nin"):
+        if condition.own:
+            return _own_clause(condition)
+        if condition.operator == "exists":
+            return Having(_term("exists", (condition.key,), None))
+        if condition.operator in _ORDERED:
             return _ordered(condition)
-        any_of = Either(tuple(Having(_term("where", (condition.key,), value)) for value in choices_of(condition)))
+        kind = "has" if condition.operator == "has" else "where"
+        any_of = Either(tuple(Having(_term(kind, (condition.key,), value)) for value in choices_of(condition)))
         return Never(any_of) if condition.operator in ("ne", "nin") else any_of
     parts = tuple(part for part in map(_condition_clause, condition.parts) if part is not None)
     if len(parts) < len(condition.parts):
         return None
+    if condition.operator == "not":
+        return Never(Either(parts))
     return Every(parts) if condition.operator == "and" else Either(parts)
+
+
+def _own_clause(comparison: Comparison) -> Clause:
+    if comparison.operator == "exists":
+        return Having(f"exists:{comparison.key}")
+    if comparison.operator in _ORDERED:
+        moment = moment_in(comparison.value)
+        if moment is None or comparison.key != "published_at":
+            return Either(())
+        bound, excluded = microseconds(moment), comparison.operator in ("gt", "lt")
+        if comparison.operator in ("gt", "gte"):
+            return Between(comparison.key, bound + excluded, None)
+        return Between(comparison.key, None, bound - excluded)
+    name = "tag" if comparison.key == "tags" else comparison.key
+    any_of = Either(tuple(Having(f"{name}:{value}") for value in choices_of(comparison) if isinstance(value, str)))
+    return Never(any_of) if comparison.operator in ("ne", "nin") else any_of
 
 
 def _ordered(comparison: Comparison) -> Clause | None:
@@ -209,6 +261,5 @@ def _ordered(comparison: Comparison) -> Clause | None:
 
 def _term(kind: str, path: tuple[str, ...], value: Any) -> str:
     """Write a path and a value as a term. Whole numbers are written alike whether they came as integers or as floats."""
-    if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64:
-        value = int(value)
-    return f"{kind}:{orjson.dumps([path, value], option=orjson.OPT_PASSTHROUGH_DATACLASS).decode()}"
+    written = orjson.dumps([path, plain_number(value)], option=orjson.OPT_PASSTHROUGH_DATACLASS)
+    return f"{kind}:{written.decode()}"

@@ -1,7 +1,8 @@
 """Apply filters in Python. `filters.sql_filters` and `filters.index_filters` give every operator the same meaning.
 
 Numbers compare with numbers, texts with texts by code points, truth values with truth values (without order). An absent
-key or another kind fails every operator but ``ne`` and ``nin``, the contraries of ``eq`` and ``in``.
+key or another kind fails every operator but ``ne`` and ``nin``, the contraries of ``eq`` and ``in``. Tags are only asked
+for one by one (``has``), ``published_at`` only by order.
 
 `HitConditions` are judged on the metadata that an answer shows. A negated one holds exactly where its contrary does not,
 so also for a missing field.
@@ -11,13 +12,17 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from chordwise.contract.document import COMPARED
 from pipeline.filters.readers import may_read
 from pipeline.records import Comparison, Condition, DocumentFields, Filters, Scalar
+
+# The fields of a document that a condition can name; every other name is a key of its metadata.
+OWN_FIELDS: Final = (*COMPARED, "tags", "published_at")
+METADATA: Final = "metadata."  # before a key, in JSON
 
 _ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "gt": operator.gt,
@@ -37,7 +42,7 @@ def unmet(filters: Filters, fields: DocumentFields) -> str | None:
         return "tags"
     if not _contains(fields.metadata, filters.metadata):
         return "metadata"
-    if filters.where is not None and not holds(filters.where, fields.metadata):
+    if filters.where is not None and not holds(filters.where, fields):
         return "where"
     if filters.start is not None and (fields.published_at is None or _utc(fields.published_at) < _utc(filters.start)):
         return "start"
@@ -51,12 +56,35 @@ def unmet(filters: Filters, fields: DocumentFields) -> str | None:
     return None
 
 
-def holds(condition: Condition, metadata: Mapping[str, Any]) -> bool:
-    """Return whether metadata meet the condition."""
+def holds(condition: Condition, fields: DocumentFields) -> bool:
+    """Return whether a document's fields meet the condition."""
     if isinstance(condition, Comparison):
-        return _compare(condition, metadata.get(condition.key))
-    results = (holds(part, metadata) for part in condition.parts)
+        return _compare_own(condition, fields) if condition.own else _compare_key(condition, fields.metadata)
+    results = (holds(part, fields) for part in condition.parts)
+    if condition.operator == "not":
+        return not any(results)
     return all(results) if condition.operator == "and" else any(results)
+
+
+def _compare_key(comparison: Comparison, metadata: Mapping[str, Any]) -> bool:
+    held = metadata.get(comparison.key)
+    if comparison.operator == "exists":
+        return comparison.key in metadata
+    if comparison.operator == "has":
+        return comparison.key in metadata and _contains(held, comparison.value)
+    return _compare(comparison, held)
+
+
+def _compare_own(comparison: Comparison, fields: DocumentFields) -> bool:
+    held = getattr(fields, comparison.key)
+    if comparison.operator == "exists":
+        return held not in (None, ())
+    if isinstance(held, tuple):
+        return comparison.value in held
+    if comparison.key == "published_at":
+        moment = moment_in(comparison.value)
+        return held is not None and moment is not None and _ORDERS[comparison.operator](_utc(held), moment)
+    return _compare(replace(comparison, operator="eq") if comparison.operator == "has" else comparison, held)
 
 
 def kind_of(value: object) -> str | None:
@@ -74,7 +102,7 @@ def is_exact(value: object) -> bool:
 
 
 def choices_of(comparison: Comparison) -> tuple[Scalar, ...]:
-    """Return the values that ``eq``, ``ne``, ``in`` or ``nin`` includes or excludes."""
+    """Return the values that a comparison without order includes or excludes."""
     return comparison.value if isinstance(comparison.value, tuple) else (comparison.value,)
 
 
@@ -82,7 +110,8 @@ def condition_as_json(condition: Condition) -> dict[str, Any]:
     """Return the condition in JSON: ``{"type", "key", "value"}`` or ``{"type", "filters"}``."""
     if isinstance(condition, Comparison):
         value = list(condition.value) if isinstance(condition.value, tuple) else condition.value
-        return {"type": condition.operator, "key": condition.key, "value": value}
+        key = condition.key if condition.own else METADATA + condition.key
+        return {"type": condition.operator, "key": key, "value": value}
     return {"type": condition.operator, "filters": [condition_as_json(part) for part in condition.parts]}
 
 

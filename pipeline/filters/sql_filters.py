@@ -1,24 +1,26 @@
 """Filters as SQL conditions with one meaning for both databases, so that every channel applies the same ones."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from chordwise.contract.document import COMPARED
 from pipeline.chunking.strategies.question_answer import ANSWER_KEY, MARK, PAIR_TYPE, QUESTION_KEY
 from pipeline.database.rows import to_json, to_naive
 from pipeline.filters.index_filters import leaves
-from pipeline.filters.python_filters import choices_of, is_exact, kind_of
-from pipeline.records import Comparison, Condition, Filters, Scalar
+from pipeline.filters.python_filters import choices_of, is_exact, kind_of, moment_in
+from pipeline.records import Comparison, Compound, Condition, Filters, Scalar
 
 _ORDERS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-_INCLUSIVE = {"=": "=", ">": ">=", ">=": ">=", "<": "<=", "<=": "<="}
+# Signs for numbers that others share a double with: of a condition, and of one that must not hold.
+_INCLUSIVE: Final = {"=": "=", ">": ">=", ">=": ">=", "<": "<=", "<=": "<="}
+_EXCLUSIVE: Final = {"=": "=", ">": ">", ">=": ">", "<": "<", "<=": "<"}
 _MYSQL_KINDS = {
     "string": "'STRING'",
     "number": "'INTEGER', 'UNSIGNED INTEGER', 'DOUBLE', 'DECIMAL'",
     "boolean": "'BOOLEAN'",
 }
 
-Compare = Callable[[Comparison, Scalar, str], str]
+Compare = Callable[[Comparison, Scalar, str, bool], str]
 
 
 def mysql_condition(filters: Filters, *, alias: str, chunk: str) -> tuple[str, dict[str, Any]]:
@@ -43,7 +45,7 @@ def mysql_condition(filters: Filters, *, alias: str, chunk: str) -> tuple[str, d
         example = f"JSON_CONTAINS_PATH({alias}.metadata, 'all', '$.{QUESTION_KEY}', '$.{ANSWER_KEY}')"
         parts.append(f"({chunk}.chunk_type = '{PAIR_TYPE}' OR {example})")
     if filters.where is not None:
-        parts.append(mysql_where(filters.where, f"{alias}.metadata", values))
+        parts.append(mysql_where(filters.where, f"{alias}.metadata", values, own=f"{alias}."))
     return " AND ".join(parts) or "TRUE", values
 
 
@@ -106,16 +108,36 @@ def _nested(path: tuple[str, ...], value: Any) -> Any:
     return value
 
 
-def mysql_where(condition: Condition, column: str, values: dict[str, Any]) -> str:
-    """Return an SQL condition that is true or false and never unknown; its operands are added to ``values``."""
+def mysql_where(condition: Condition, column: str, values: dict[str, Any], *, own: str = "") -> str:
+    """Return an SQL condition that is true or false and never unknown; its operands are added to ``values``. ``own``: the
+    table of the document's own fields, with a dot."""
 
-    def compared(comparison: Comparison, value: Scalar, sign: str) -> str:
+    def of_own(comparison: Comparison, value: Scalar, sign: str) -> str:
+        name = own + comparison.key
+        if comparison.operator == "exists":
+            return f"COALESCE(JSON_LENGTH({name}) > 0, FALSE)" if comparison.key == "tags" else f"{name} IS NOT NULL"
+        if comparison.key == "tags":
+            return f"COALESCE(JSON_CONTAINS({name}, :{_bind(values, to_json(value))}), FALSE)"
+        if comparison.key == "published_at":
+            moment = moment_in(value)
+            bound = None if moment is None else to_naive(moment)
+            return f"COALESCE({name} {sign} :{_bind(values, bound)}, FALSE)"
+        return f"COALESCE({_same(name, _bind(values, value))}, FALSE)"
+
+    def compared(comparison: Comparison, value: Scalar, sign: str, negated: bool) -> str:
+        if comparison.own:
+            return of_own(comparison, value, sign)
+        if comparison.operator == "has":
+            wanted = _bind(values, to_json({comparison.key: value}))
+            return f"COALESCE(JSON_CONTAINS({column}, :{wanted}), FALSE)"
         path = _bind(values, "$." + to_json(comparison.key))  # a key in a path is written as in JSON
+        if comparison.operator == "exists":
+            return f"COALESCE(JSON_CONTAINS_PATH({column}, 'one', :{path}), FALSE)"
         held, kind = f"JSON_EXTRACT({column}, :{path})", kind_of(value) or ""
         if kind == "boolean":
             test = f"JSON_UNQUOTE({held}) = '{'true' if value else 'false'}'"
         elif kind == "number":
-            sign = sign if is_exact(value) else _INCLUSIVE[sign]
+            sign = sign if is_exact(value) else (_EXCLUSIVE if negated else _INCLUSIVE)[sign]
             test = f"CAST({held} AS DOUBLE) {sign} :{_bind(values, float(value))}"
         else:
             test = f"CAST(JSON_UNQUOTE({held}) AS BINARY) {sign} CAST(:{_bind(values, value)} AS BINARY)"
@@ -127,8 +149,24 @@ def mysql_where(condition: Condition, column: str, values: dict[str, Any]) -> st
 def postgres_where(condition: Condition, column: str, values: dict[str, Any]) -> str:
     """Return the condition for PostgreSQL; see `mysql_where`."""
 
-    def compared(comparison: Comparison, value: Scalar, sign: str) -> str:
+    def of_own(comparison: Comparison, value: Scalar, sign: str) -> str:
+        name = comparison.key
+        if comparison.operator == "exists":
+            return f"COALESCE(cardinality({name}) > 0, FALSE)" if name == "tags" else f"{name} IS NOT NULL"
+        if name == "tags":
+            return f"COALESCE({name} @> CAST(:{_bind(values, [value])} AS text[]), FALSE)"
+        bound = _bind(values, moment_in(value) if name == "published_at" else value)
+        return f"COALESCE({name} {sign} :{bound}, FALSE)"
+
+    def compared(comparison: Comparison, value: Scalar, sign: str, _negated: bool) -> str:
+        if comparison.own:
+            return of_own(comparison, value, sign)
+        if comparison.operator == "has":
+            names = [_bind(values, to_json({comparison.key: item})) for item in (value, [value])]
+            return f"({' OR '.join(f'COALESCE({column} @> CAST(:{name} AS jsonb), FALSE)' for name in names)})"
         key = f"CAST(:{_bind(values, comparison.key)} AS text)"
+        if comparison.operator == "exists":
+            return f"COALESCE(jsonb_exists({column}, {key}), FALSE)"
         kind = kind_of(value)
         if kind == "boolean":
             test = f"({column} ->> {key}) = '{'true' if value else 'false'}'"
@@ -142,23 +180,34 @@ def postgres_where(condition: Condition, column: str, values: dict[str, Any]) ->
 
 
 def _condition_sql(
-    condition: Condition, compared: Compare, *, rejects: Callable[[Scalar], bool] = lambda _: True
+    condition: Condition,
+    compared: Compare,
+    *,
+    rejects: Callable[[Scalar], bool] = lambda _: True,
+    negated: bool = False,
 ) -> str:
-    """Return the condition in SQL. ``rejects``: whether rows that equal a value in SQL are certain to equal it."""
+    """Return the condition in SQL, or its contrary if ``negated``. ``rejects``: whether rows that equal a value in SQL are
+    certain to equal it."""
+    if isinstance(condition, Compound) and condition.operator == "not":
+        inner = Compound(operator="or", parts=condition.parts)
+        return _condition_sql(inner, compared, rejects=rejects, negated=not negated)
     if isinstance(condition, Comparison):
         if condition.operator in _ORDERS:
             assert not isinstance(condition.value, tuple)
+            sign = _ORDERS[condition.operator]
             is_ordered = kind_of(condition.value) != "boolean"
-            return compared(condition, condition.value, _ORDERS[condition.operator]) if is_ordered else "FALSE"
-        is_negated = condition.operator in ("ne", "nin")
+            ordered = compared(condition, condition.value, sign, negated) if is_ordered else "FALSE"
+            return f"NOT ({ordered})" if negated else ordered
+        is_negated = (condition.operator in ("ne", "nin")) != negated
         values = [value for value in choices_of(condition) if rejects(value) or not is_negated]
-        any_of = [compared(condition, value, "=") for value in values]
+        any_of = [compared(condition, value, "=", is_negated) for value in values]
         equal = f"({' OR '.join(any_of)})" if any_of else "FALSE"
         return f"NOT {equal}" if is_negated else equal
-    parts = [_condition_sql(part, compared, rejects=rejects) for part in condition.parts]
+    parts = [_condition_sql(part, compared, rejects=rejects, negated=negated) for part in condition.parts]
+    is_and = (condition.operator == "and") != negated
     if not parts:
-        return "TRUE" if condition.operator == "and" else "FALSE"
-    return f"({(' AND ' if condition.operator == 'and' else ' OR ').join(parts)})"
+        return "TRUE" if is_and else "FALSE"
+    return f"({(' AND ' if is_and else ' OR ').join(parts)})"
 
 
 def _bind(values: dict[str, Any], value: object) -> str:

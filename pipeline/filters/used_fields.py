@@ -1,18 +1,20 @@
-"""Count the values by which a namespace's documents can be filtered."""
+"""Count the values by which documents can be filtered: a namespace's, or those of a query's facets."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from chordwise.contract.document import COMPARED, DocumentFields
 from chordwise.contract.namespace import NamespaceFields, UsedValue, UsedValues
+from pipeline.filters.python_filters import METADATA
 
 Scalar = str | int | float | bool
 Counts = Counter[tuple[type, Any]]  # by value and its type: True == 1, and they filter differently
 Ordered = TypeVar("Ordered", int, datetime)
 
+COUNTED: Final = (*COMPARED, "tags")  # the fields of a document whose values facets count, beside keys of its metadata
 _MOST_KEYS: Final = 50  # of metadata
 _MOST_VALUES: Final = 200  # of types, authors and tags
 _MOST_OF_KEY: Final = 20
@@ -67,6 +69,39 @@ class FieldTally:
         )
 
 
+def values_of(fields: DocumentFields, name: str) -> list[Scalar]:
+    """Return the values of a field, or of a key of the metadata, that facets count, each once; those of a list one by one."""
+    held = fields.metadata.get(name.removeprefix(METADATA)) if name.startswith(METADATA) else getattr(fields, name)
+    if isinstance(held, str):
+        return [held] if is_countable(held) else []
+    every = (plain_number(value) for value in _single(held) if is_countable(value))
+    return list({(type(value), value): value for value in every}.values())
+
+
+def is_countable(value: Any) -> bool:
+    """Return whether facets count a value: a text of 1 to 200 characters, a number or a truth value."""
+    return 0 < len(value) <= _LONGEST_VALUE if isinstance(value, str) else isinstance(value, int | float)
+
+
+def plain_number(value: Any) -> Any:
+    """Return a whole number of 64 bits as an integer, whether it came as one or as a float; anything else unchanged."""
+    return int(value) if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64 else value
+
+
+def ranked(counts: Counts) -> list[tuple[Scalar, int]]:
+    """Return values with their counts, the most frequent first, equal ones by their text."""
+    ordered = sorted(counts.items(), key=lambda entry: (-entry[1], str(entry[0][1])))
+    return [(value, count) for (_, value), count in ordered]
+
+
+def _single(held: Any) -> Iterator[Any]:
+    if isinstance(held, Sequence) and not isinstance(held, str):
+        for value in held:
+            yield from _single(value)
+    else:
+        yield held
+
+
 def _count(counts: Counts, value: Scalar | None) -> None:
     key = (type(value), value)
     if value not in (None, "") and len(str(value)) <= _LONGEST_VALUE and (key in counts or len(counts) < _MOST_COUNTED):
@@ -78,6 +113,5 @@ def _ends(values: set[Ordered]) -> set[Ordered]:
 
 
 def _most_frequent(counts: Counts, most: int) -> UsedValues:
-    ranked = sorted(counts.items(), key=lambda entry: (-entry[1], str(entry[0][1])))
-    values = tuple(UsedValue(value=value, documents=count) for (_, value), count in ranked[:most])
+    values = tuple(UsedValue(value=value, documents=count) for value, count in ranked(counts)[:most])
     return UsedValues(values=values, distinct=len(counts))

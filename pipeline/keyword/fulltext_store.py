@@ -176,6 +176,16 @@ class KeywordIndex(TenantStore):
         values |= {"per_document": caps.per_document or limit}
         return self._read(_WITHIN_CAPS.format(condition=condition, content=content), values)
 
+    def count_values(
+        self,
+        words: QueryWords,
+        chunk_ids: Sequence[ChunkId],
+        *,
+        filters: Filters,
+        fields: Sequence[str],
+    ) -> None:
+        """Return None: FULLTEXT proposes chunks, and does not find all of them."""
+
     def rows(self, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:
         """Return the rows of these chunks, shown or not: the caller drops hidden ones when it loads their texts."""
         if not chunk_ids:

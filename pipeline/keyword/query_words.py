@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from pipeline.filters.used_fields import Counts
 from pipeline.keyword.dictionary import KeywordQuery, Lexicon, read
 from pipeline.keyword.inflections import unsure_stems
 from pipeline.keyword.matching import FieldWeights, IndexRows
@@ -67,6 +68,14 @@ class WordIndex(Protocol):
     def candidates(self, words: "QueryWords", *, filters: Filters, pool: int, caps: Caps | None = None) -> Candidates:
         """Return the chunks that may be the ``pool`` best by BM25 among those that pass the filters, within the caps, in no
         order."""
+        ...
+
+    def count_values(
+        self, words: "QueryWords", chunk_ids: Sequence[ChunkId], *, filters: Filters, fields: Sequence[str]
+    ) -> tuple[int, Sequence[tuple[Counts, int]], Sequence[ChunkId]] | None:
+        """Return how many chunks hold a word or are among these, and pass the filters; of each field the number of them with
+        each value, and with values that are not named; and the chunks of documents that changed, which are not counted. None:
+        the engine cannot count."""
         ...
 
     def rows(self, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:

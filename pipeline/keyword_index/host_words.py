@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Final
 
 from pipeline.filters.index_filters import EVERYTHING, Clause, clause_of
+from pipeline.filters.used_fields import Counts
 from pipeline.keyword.dictionary import Run
 from pipeline.keyword.fulltext_store import KeywordIndex, Search
 from pipeline.keyword.query_words import Candidates, NamespaceSize, QueryWords, TermsRow
@@ -101,6 +102,27 @@ class HostWords:
             is_cut = is_cut or len(changed) > MOST_CHANGED_CHUNKS
             rows += (row for row in changed if any(token in row.terms for token in tokens))
         return Candidates(rows=rows, method="index", may_be_short=is_cut)
+
+    def count_values(
+        self, words: QueryWords, chunk_ids: Sequence[ChunkId], *, filters: Filters, fields: Sequence[str]
+    ) -> tuple[int, Sequence[tuple[Counts, int]], Sequence[ChunkId]] | None:
+        """Count at the revision; None for filters that the index cannot apply, and for too many changed chunks."""
+        clause = clause_of(filters)
+        if clause is None:
+            return None
+        wanted = IndexSearch(groups=_groups(words), clause=clause, without=self.index.changed)
+        total, counts = self.index.view.count_values(wanted, chunk_ids, fields)
+        tokens = [token.encode() for group in wanted.groups for token in group]
+        named, changed = frozenset(chunk_ids), list[ChunkId]()
+        for namespace in {namespace for namespace, _ in self.index.changed}:
+            ids = [document_id for of, document_id in self.index.changed if of == namespace]
+            rows = self.mysql().shown_of(namespace, ids, filters=filters, limit=MOST_CHANGED_CHUNKS + 1)
+            if len(rows) > MOST_CHANGED_CHUNKS:
+                return None
+            changed += (
+                row.chunk_id for row in rows if row.chunk_id in named or not set(tokens).isdisjoint(row.terms.split())
+            )
+        return total, counts, changed
 
     def rows(self, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:
         """Return the rows of these chunks; from MySQL those that are missing or outdated."""

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import orjson
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
+from pipeline.filters.python_filters import METADATA, SHOWN_FIELDS
+from pipeline.filters.used_fields import COUNTED
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.records import CHANNEL_ALIASES, ChannelName
 from pipeline.setting_values import RRF_K, ChannelTime
@@ -31,6 +33,28 @@ def _installed(name: str) -> str:
     return channel.value
 
 
+MOST_FACETS: Final = 8
+_MOST_GROUPED: Final = 1000  # hits of all groups, as many as an answer has
+
+
+def _countable(name: str) -> str:
+    """Return the field of facets. Raises ValueError for one whose values are not counted."""
+    if name not in COUNTED and not (name.startswith(METADATA) and name != METADATA):
+        raise ValueError(f"is none of {', '.join(COUNTED)} and {METADATA}<key>")
+    return name
+
+
+def _grouping(name: str) -> str:
+    """Return the field of groups. Raises ValueError for a key that a passage's own field hides in hits."""
+    key = _countable(name).removeprefix(METADATA)
+    if name.startswith(METADATA) and key in SHOWN_FIELDS:
+        raise ValueError(f"is hidden in hits by their own {key}")
+    return name
+
+
+FieldName = Annotated[str, Field(min_length=1, max_length=128)]
+FacetField = Annotated[FieldName, AfterValidator(_countable)]
+GroupField = Annotated[FieldName, AfterValidator(_grouping)]
 ChannelKey = Annotated[str, AfterValidator(_installed)]
 Method = Literal["hybrid", "full_text", "semantic"]
 _METHOD_OF = {"keyword": "full_text", "semantic": "semantic"}
@@ -116,12 +140,15 @@ class QualityPlan(StrictRecord):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionPlan(StrictRecord):
     """The selection of the hits to return. ``per_document``: the most hits of one document. ``diversity``: 0 keeps the
-    order, 1 considers only novelty (maximal marginal relevance, lambda = 1 - diversity)."""
+    order, 1 considers only novelty (maximal marginal relevance, lambda = 1 - diversity). ``group_by``: return the best
+    ``top_k`` values of a field, with up to ``group_size`` hits of each."""
 
     dedupe: Literal["chunk", "document", "content"] = "chunk"
     per_document: Annotated[int, Field(ge=1, le=1000)] | None = None
     diversity: Share = 0.0
     quality: QualityPlan | None = None
+    group_by: GroupField | None = None
+    group_size: Annotated[int, Field(ge=1, le=100)] = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,8 +272,8 @@ class PrivacyPlan(StrictRecord):
 @dataclass(frozen=True, kw_only=True)
 class Plan(StrictRecord):
     """Every setting of one retrieval. The fields are those of a profile. ``context``: None for an answer without one;
-    ``highlight``: mark the words of the query in the hits. ``lane``: the processes that answer a waiting caller, workers
-    through the broker or the gateway's own; the answer is the same."""
+    ``highlight``: mark the words of the query in the hits; ``facets``: count the values of these fields. ``lane``: the
+    processes that answer a waiting caller, workers through the broker or the gateway's own; the answer is the same."""
 
     top_k: Annotated[int, Field(ge=1, le=1000)] = 10
     deadline_ms: Annotated[int, Field(ge=200, le=60_000)] = 3000
@@ -256,6 +283,7 @@ class Plan(StrictRecord):
     fallback: FallbackPlan = field(default_factory=FallbackPlan)
     context: ContextOptions | None = None
     highlight: bool = False
+    facets: Annotated[tuple[FacetField, ...], Field(max_length=MOST_FACETS)] = ()
     privacy: PrivacyPlan = field(default_factory=PrivacyPlan)
     lane: Lane = "chord"
 
@@ -311,7 +339,7 @@ def _checked_plan(document: bytes) -> Plan:
         plan = _PLAN.validate_json(document, strict=True)
     except ValidationError as error:
         raise PlanFlaw([(_pointer(flaw["loc"]), flaw["msg"]) for flaw in error.errors(include_url=False)]) from error
-    if flaws := [*_retrieval_flaws(plan.retrieve), *_second_flaws(plan.retrieve.second)]:
+    if flaws := [*_retrieval_flaws(plan.retrieve), *_second_flaws(plan.retrieve.second), *_size_flaws(plan)]:
         raise PlanFlaw(flaws)
     return plan
 
@@ -324,6 +352,17 @@ def _retrieval_flaws(retrieve: RetrievePlan) -> Iterator[tuple[str, str]]:
         yield "/retrieve/time_decay/shape", "half_life counts days, which a story has none of; use hyperbolic"
     if quality is not None and len(set(quality.grades)) < max(1, len(quality.grades)):
         yield "/retrieve/selection/quality/grades", "names a grade twice"
+
+
+def _size_flaws(plan: Plan) -> Iterator[tuple[str, str]]:
+    how = plan.retrieve.selection
+    if how.group_by is not None and plan.top_k * how.group_size > _MOST_GROUPED:
+        yield "/group_size", f"makes {plan.top_k} groups of {how.group_size} hits, more than {_MOST_GROUPED} together"
+    if how.group_by is not None and how.diversity:
+        yield "/retrieve/selection/diversity", "chooses hits for each other, which groups do not"
+    for position, name in enumerate(plan.facets):
+        if name in plan.facets[:position]:
+            yield f"/facets/{position}", "names a field twice"
 
 
 def _second_flaws(second: SecondRetrievalPlan | None) -> Iterator[tuple[str, str]]:

@@ -107,6 +107,7 @@ class Query:
     experiment_id: str | None = None
     experiment_bucket: str | None = None
     trace: bool = False
+    exclude: tuple[ChunkId, ...] = ()  # chunks that the caller has, and the answer leaves out
     remarks: tuple[str, ...] = ()  # requested but refused settings, in words; shown in ``stats``
     before_routing: OriginalRequest | None = None  # None: no route has changed it
     understanding: Understanding | None = None
@@ -175,7 +176,7 @@ class Query:
 
     def pool_of(self, channel: ChannelName) -> int:
         """Return how many chunks a channel recalls for each text."""
-        top_k, allocation = self.plan.top_k, self.plan.retrieve.allocation
+        top_k, allocation = self.plan.top_k + len(self.exclude), self.plan.retrieve.allocation
         if allocation == "double":
             return 2 * top_k
         if allocation == "balanced":  # channels may find the same chunks, so one may have to fill the share of another

@@ -13,12 +13,14 @@ from operator import or_
 from typing import Literal
 
 from chordwise.contract.answer import Rung, sureness
+from pipeline.filters.python_filters import METADATA
+from pipeline.filters.used_fields import values_of
 from pipeline.keyword.normal_form import content_hash, normal_form
-from pipeline.query.plan import DecayPlan, LadderPlan, Plan, QualityPlan
+from pipeline.query.plan import DecayPlan, LadderPlan, Plan, QualityPlan, SelectionPlan
 from pipeline.query.request import QueryMoment
 from pipeline.ranking.fusion import Contribution
 from pipeline.ranking.hits import Drop, Hit, Hydrated, cosine_of
-from pipeline.records import ChannelName
+from pipeline.records import ChannelName, DocumentFields, Scalar
 
 # The number of candidates of diversity per returned hit; hits further down are too weak to be returned.
 CHOICE = 3
@@ -139,8 +141,8 @@ def select(hits: Sequence[Hit], plan: Plan) -> tuple[list[Hit], list[Drop]]:
     """Return up to ``top_k`` hits, and a Drop for every other hit, with the number it had and the one it needed.
 
     In this order: confidence below ``score_threshold``; grades (before the cut, so that there is a choice); the cap
-    ``per_document``; diversity, or equal shares of the channels under balanced allocation, or the first ``top_k`` in
-    order.
+    ``per_document``; groups; else diversity, or equal shares of the channels under balanced allocation, or the first
+    ``top_k`` in order.
     """
     how = plan.retrieve.selection
     limit = plan.retrieve.score_threshold
@@ -153,6 +155,9 @@ def select(hits: Sequence[Hit], plan: Plan) -> tuple[list[Hit], list[Drop]]:
     if how.per_document is not None:
         kept, crowded = capped(kept, how.per_document)
         dropped += crowded
+    if how.group_by is not None:
+        chosen, further = in_groups(kept, how, plan.top_k)
+        return chosen, dropped + further
     if how.diversity > 0:
         chosen = diversified(kept[: CHOICE * plan.top_k], diversity=how.diversity, top_k=plan.top_k)
     elif plan.retrieve.allocation == "balanced":
@@ -199,6 +204,43 @@ def capped(hits: Sequence[Hit], per_document: int) -> tuple[list[Hit], list[Drop
         else:
             dropped.append(hit.as_drop("select", BEYOND_PER_DOCUMENT, taken[hit.document], per_document))
     return kept, dropped
+
+
+Groups = dict[tuple[type, Scalar | None], list[Hit]]  # by value and its type: True == 1, and they filter differently
+
+
+def grouped(hits: Sequence[Hit], how: SelectionPlan, top_k: int) -> Groups:
+    """Return the hits of the first ``top_k`` values of the field that groups, the first ``group_size`` of each, in the order
+    of their best hits. A hit with several values is in several groups, one without any in that of None."""
+    groups: Groups = {}
+    for hit in hits:
+        for value in _grouping_values(hit, how.group_by or ""):
+            if len(groups) < top_k or (type(value), value) in groups:
+                group = groups.setdefault((type(value), value), [])
+                if len(group) < how.group_size:
+                    group.append(hit)
+    return groups
+
+
+def are_full(groups: Groups, how: SelectionPlan, top_k: int) -> bool:
+    """Return whether there are ``top_k`` groups of ``group_size`` hits."""
+    return len(groups) == top_k and all(len(group) == how.group_size for group in groups.values())
+
+
+def in_groups(hits: Sequence[Hit], how: SelectionPlan, top_k: int) -> tuple[list[Hit], list[Drop]]:
+    """Return the hits that a group takes, in their order, and a Drop for every other one."""
+    taken = {hit.chunk_id for group in grouped(hits, how, top_k).values() for hit in group}
+    drops = [
+        hit.as_drop("select", "beyond_groups", position, how.group_size)
+        for position, hit in enumerate(hits, start=1)
+        if hit.chunk_id not in taken
+    ]
+    return [hit for hit in hits if hit.chunk_id in taken], drops
+
+
+def _grouping_values(hit: Hit, field: str) -> Sequence[Scalar | None]:
+    key = field.removeprefix(METADATA)
+    return values_of(DocumentFields(metadata={key: hit.passage.metadata.get(key)}), METADATA + key) or [None]
 
 
 def grade_of(hit: Hit, plan: QualityPlan) -> int:

@@ -173,13 +173,13 @@ class Arrived:
         )
 
     @cached_property
-    def admitted(self) -> tuple[list[Ranking], list[WeakChannel]]:
+    def admitted(self) -> tuple[list[Ranking], dict[ChannelName, float]]:
         """The admitted hits of each usable channel that passes the plan's gate, and the channels that do not pass. A
         channel admits hits that score no less than a chunk with nothing in common with the query."""
         rankings = [_admitted(envelope) for envelope in self.usable.values()]
         gate = self.query.plan.retrieve.fusion.gate
         if gate is None:
-            return rankings, []
+            return rankings, {}
         return gated(rankings, {name: envelope.upper_bound for name, envelope in self.usable.items()}, gate=gate)
 
 
@@ -192,14 +192,6 @@ def _admitted(envelope: Envelope) -> Ranking:
 # A channel that gives so many hits one and the same score has put them in no order at all.
 _LEAST_TO_BE_FLAT = 3
 _FLAT = 1e-9  # spread of the scores, as a share of the highest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeakChannel:
-    """A channel that the gate excludes. ``strength``: of its best hit, in [0, 1]."""
-
-    channel: ChannelName
-    strength: float
 
 
 def strength_of(scores: Sequence[float], upper_bound: float | None) -> float | None:
@@ -219,10 +211,10 @@ def strength_of(scores: Sequence[float], upper_bound: float | None) -> float | N
 
 def gated(
     rankings: Sequence[Ranking], bounds: Mapping[ChannelName, float | None], *, gate: float
-) -> tuple[list[Ranking], list[WeakChannel]]:
-    """Split channels into the rankings that pass, and the weak channels, whose best hit is below ``gate``. A channel of
-    unknown strength passes. If no channel with hits would pass, the strongest one does, the first by name among equals.
-    Several rankings of one channel pass or fail together, by the best of them."""
+) -> tuple[list[Ranking], dict[ChannelName, float]]:
+    """Split channels into the rankings that pass, and the weak channels with the strength of their best hit, in [0, 1], which
+    is below ``gate``. A channel of unknown strength passes. If no channel with hits would pass, the strongest one does, the
+    first by name among equals. Several rankings of one channel pass or fail together, by the best of them."""
     strengths: dict[ChannelName, float] = {}
     unknown = set()
     for ranking in rankings:
@@ -235,4 +227,4 @@ def gated(
     if weak and weak == {ranking.channel for ranking in rankings if ranking.scores}:
         weak.discard(min(weak, key=lambda channel: (-strengths[channel], channel)))
     kept = [ranking for ranking in rankings if ranking.channel not in weak]
-    return kept, [WeakChannel(channel=channel, strength=strengths[channel]) for channel in sorted(weak)]
+    return kept, {channel: strengths[channel] for channel in sorted(weak)}

@@ -31,8 +31,10 @@ from pipeline.records import ChannelName
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, Journal
 from pipeline.retrieval.build_context import build_context
+from pipeline.retrieval.count_facets import count_facets
 from pipeline.retrieval.fall_back import fall_back
 from pipeline.retrieval.fill_caps import fill_caps
+from pipeline.retrieval.fill_groups import answer_groups, fill_groups
 from pipeline.retrieval.fuse import add_coverage, fuse, support_neighbours
 from pipeline.retrieval.load_text import load_text
 from pipeline.retrieval.rerank import passing, rerank_hits, rerank_lift
@@ -42,7 +44,7 @@ from pipeline.retrieval.understand import expand_query
 log = structlog.get_logger(__name__)
 
 _NOTHING = AnswerContext(text="", token_count=0, citations=())
-_ON_REQUEST = ("context", "highlights")  # fields that an answer has only if the query asks for them
+_ON_REQUEST = ("context", "highlights", "facets", "groups")  # fields that an answer has only if the query asks for them
 
 
 def compose(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel]) -> Answer:
@@ -56,7 +58,8 @@ def compose(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Cha
     record_losses(arrived)
 
     def rank_round(arrived: Arrived) -> RetrievalRound:
-        return fill_caps(rank(arrived, use, channels), partial(rank, use=use, channels=channels), channels)
+        fill = fill_caps if query.plan.retrieve.selection.group_by is None else fill_groups
+        return fill(rank(arrived, use, channels), partial(rank, use=use, channels=channels), channels)
 
     expand = partial(expand_query, use=use) if use.settings.llm_model else None
     ranked = retry_poor(rank_round(arrived), rank_round, channels, expand=expand)
@@ -69,8 +72,10 @@ def compose(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Cha
         chunks = highlight(chunks, _terms(query, channels))
     context = build_context(ranked.arrived, [passages[chunk.chunk_id] for chunk in chunks], use)
     lift = rerank_lift(ranked.ordered, top_k=query.top_k)
+    facets = count_facets(ranked.arrived, use, channels)
     _record_own_losses(ranked.arrived, channels)
-    return _answer(query, ranked.arrived, chunks, context, lift, fallback=fallback.given)
+    answer = _answer(query, ranked.arrived, chunks, context, lift, fallback=fallback.given)
+    return replace(answer, facets=facets, groups=answer_groups(ranked))
 
 
 def rank(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel]) -> RetrievalRound:

@@ -17,8 +17,8 @@ from pipeline.retrieval.ask_channels import RESERVE_S
 from pipeline.retrieval.fuse import least_pool
 from pipeline.retrieval.retry_poor import LEAST_S, RetrievalRound, with_answers
 
-# The channels that apply `Query.caps`.
-_CAPPING: Final[tuple[ChannelName, ...]] = (ChannelName.KEYWORD, ChannelName.SEMANTIC)
+# The channels that apply `Query.caps`, and that find further chunks under other filters.
+CAPPING: Final[tuple[ChannelName, ...]] = (ChannelName.KEYWORD, ChannelName.SEMANTIC)
 _CODE: Final = "caps_not_filled"
 _NOT_FILLED: Final = "{code}: {hits} of {top_k} hits, because {caps} left out {capped} others; {why}"
 _NO_OTHERS: Final = "nothing else matches"
@@ -45,7 +45,7 @@ def fill_caps(
         return first
     started, best, where = time.perf_counter(), first, ""
     full = [name for name, envelope in begun.items() if len(envelope.chunk_ids) >= pools[name]]
-    asked = {name: channels[name] for name in full if name in _CAPPING and name in channels}
+    asked = {name: channels[name] for name in full if name in CAPPING and name in channels}
     if query.deadline.left_s() < RESERVE_S + LEAST_S:
         where = ", for which no time was left"
     elif asked:
@@ -55,7 +55,7 @@ def fill_caps(
         widened, answered = with_answers(trimmed, replace(query, caps=caps), asked, part="fill")
         for name, envelope in answered.items():
             pools[name] = len({*begun[name].chunk_ids, *envelope.chunk_ids[: pools[name]]})
-        filled = run(replace(widened, query=_with_pools(query, pools)))
+        filled = run(replace(widened, query=with_pools(query, pools)))
         filled = _continued(kept, replace(filled, arrived=replace(widened, query=query)))
         if len(filled.returned) >= len(first.returned):
             best = filled
@@ -85,7 +85,8 @@ def _begun(envelope: Envelope, count: int) -> Envelope:
     return replace(envelope, chunk_ids=envelope.chunk_ids[:count], scores=envelope.scores[:count])
 
 
-def _with_pools(query: Query, pools: Mapping[ChannelName, int]) -> Query:
+def with_pools(query: Query, pools: Mapping[ChannelName, int]) -> Query:
+    """Return the query with these pools of its channels."""
     retrieve = query.plan.retrieve
     named = {
         name: replace(plan, pool=pools.get(ChannelName(name), plan.pool)) for name, plan in retrieve.channels.items()

@@ -39,7 +39,7 @@ from pipeline.ranking.hits import Drop
 from pipeline.ranking.query_weights import QueryEvidence, semantic_factor, unread_of
 from pipeline.records import ChannelName, ChunkId, Ranking
 from pipeline.resources import Resources
-from pipeline.retrieval.arrived import Arrived, WeakChannel
+from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.ask_channels import in_time
 from pipeline.threads import start_call
 
@@ -234,13 +234,13 @@ def _scales(arrived: Arrived, rankings: Sequence[Ranking]) -> dict[ChannelName, 
 
 
 def _drops(
-    arrived: Arrived, rankings: Sequence[Ranking], weak: Sequence[WeakChannel], fused: Sequence[Fused]
+    arrived: Arrived, rankings: Sequence[Ranking], weak: Mapping[ChannelName, float], fused: Sequence[Fused]
 ) -> Iterator[Drop]:
     """Yield a Drop for every chunk that only channels below the gate found, that a plug-in left out, or that scored less
     than its channel's zero and that no channel admits."""
     gate = arrived.query.plan.retrieve.fusion.gate
     candidates = dict.fromkeys(chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids)
-    for channel, strength in ((weak_channel.channel, weak_channel.strength) for weak_channel in weak):
+    for channel, strength in weak.items():
         for chunk_id in arrived.usable[channel].chunk_ids:
             if chunk_id not in candidates:
                 yield Drop(chunk_id=chunk_id, stage="gate", reason="weak_channel", value=strength, limit=gate)
@@ -255,13 +255,13 @@ def _drops(
 
 
 def _remarks(
-    arrived: Arrived, weak: Sequence[WeakChannel], weights: Weights, evidence: QueryEvidence | None
+    arrived: Arrived, weak: Mapping[ChannelName, float], weights: Weights, evidence: QueryEvidence | None
 ) -> Iterator[str]:
     """Report every channel below the gate; every weight that the reading gate lowered and, for a trace, that the query's
     own evidence changed, as a share of all weights before and after, unless the journal says so."""
-    for weak_channel in weak:
+    for channel, strength in weak.items():
         yield (
-            f"the {weak_channel.channel} channel had no say: its best hit reaches {weak_channel.strength:.2f},"
+            f"the {channel} channel had no say: its best hit reaches {strength:.2f},"
             f" the gate is {arrived.query.plan.retrieve.fusion.gate:g}"
         )
     changes = list(_reading_remarks(arrived, weights))

@@ -22,7 +22,7 @@ from pipeline.query.request import Query, QueryMoment, copied
 from pipeline.ranking.confidence import UNTOLD, Confidences
 from pipeline.ranking.fusion import Fused
 from pipeline.ranking.hits import Drop, Hit, Hydrated, fields_of
-from pipeline.ranking.selection import CHOICE, capped, decayed, deduplicated, grade_of
+from pipeline.ranking.selection import CHOICE, are_full, capped, decayed, deduplicated, grade_of, grouped, select
 from pipeline.records import ChannelName, ChunkId, DocumentFields
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, Journal
@@ -40,12 +40,21 @@ _NOT_ALL = (
 
 def load_text(arrived: Arrived, fused: Sequence[Fused], use: Resources) -> list[Hit]:
     """Return the fused candidates that can be shown, with their text, as deep as the answer may need."""
+    if arrived.query.exclude:
+        fused = _without_excluded(arrived, fused)
     sure = Confidences(arrived.query.query_text, fused, arrived.usable)
     if fused and sure.is_untold and UNTOLD not in arrived.journal.remarks:
         arrived.journal.remarks.append(UNTOLD)
     passages = hydrate(arrived, fused, sure, use)
     drops = _unread(fused, passages, arrived.query.plan)
     return arrived.journal.step("fuse", _hits(fused, passages, sure), drops)
+
+
+def _without_excluded(arrived: Arrived, fused: Sequence[Fused]) -> list[Fused]:
+    known = frozenset(arrived.query.exclude)
+    drops = [Drop(chunk_id=hit.chunk_id, stage="filter", reason="excluded") for hit in fused if hit.chunk_id in known]
+    arrived.journal.dropped(drops)
+    return [hit for hit in fused if hit.chunk_id not in known]
 
 
 def _hits(fused: Sequence[Fused], passages: Mapping[str, Hydrated], sure: Mapping[str, float | None]) -> list[Hit]:
@@ -276,7 +285,7 @@ def needed(plan: Plan) -> int:
 def counts_alone(plan: Plan) -> bool:
     """Return whether the first ``needed`` hits suffice: no rule drops or moves a hit because of its text."""
     retrieve, how = plan.retrieve, plan.retrieve.selection
-    plain = how.dedupe == "chunk" and how.per_document is None and how.quality is None
+    plain = how.dedupe == "chunk" and how.per_document is None and how.quality is None and how.group_by is None
     return plain and retrieve.time_decay is None and retrieve.ladder is None and not retrieve.score_threshold
 
 
@@ -304,6 +313,10 @@ def enough(read: Sequence[Hit], unread: float, plan: Plan, present: QueryMoment)
     wanted = needed(plan)
     if len(hits) < wanted:
         return False
+    if how.group_by is not None:
+        if not are_full(grouped(hits, how, plan.top_k), how, plan.top_k):
+            return False
+        wanted = max(wanted, len(select(hits, plan)[0]))
     last = hits[wanted - 1].score
     if how.quality is not None:  # a hit as good as the last may have a better grade
         return last - near_tie > unread

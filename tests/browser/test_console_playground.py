@@ -8,6 +8,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
+from tests.support.clients.operating import eventually
 from tests.support.corpora.console import MANUAL, OTHERS, hand_in
 from tests.support.corpora.formats import pdf, xlsx
 
@@ -70,6 +71,61 @@ class DescribeAsking:
         expect(side.locator(".hit")).to_have_count(1)
         expect(side.locator(".hit")).to_contain_text("Resetting the router")
 
+    def it_counts_the_values_of_the_answer_and_filters_by_those_that_are_pressed(self, console, pictures):
+        made = console(height=1000)
+        notes = [
+            {
+                "document_id": f"n{number}",
+                "title": f"Router note {number} 路由器",
+                "text": f"The router of room {number} was reset. {number} 号房间的路由器已重置。",
+                "type": "note" if number % 3 else "手册",
+                "tags": ["router", "网络"] if number % 2 else ["router"],
+                "metadata": {"部门": ["运维", "客服"][number % 2], "year": 2024 + number % 3},
+            }
+            for number in range(24)
+        ]
+        hand_in(made.client, MARKED, *notes)
+        counted = {"query_text": "router", "namespaces": ["kb"], "facets": ["type"]}
+        eventually(lambda: "matches" in made.client.post("/v1/rag/query", json=counted).text)  # the index has them
+        page = made.open("playground")
+        page.get_by_text("Filters", exact=True).click()
+        page.get_by_label("Facets").fill("type, tags, metadata.部门")
+        side = ask(page, "router reset")
+        facets = side.locator(".facets")
+        expect(facets.get_by_role("button")).to_have_text(
+            ["note 16", "手册 8", "manual 1", "router 25", "网络 12", "客服 12", "运维 12"]
+        )
+        expect(facets).to_contain_text("Counted over the 25 passages that match")
+        if pictures:
+            page.screenshot(path=pictures / "playground-facets.png")
+        facets.get_by_role("button", name="手册").click()
+        expect(facets.get_by_role("button", name="手册")).to_have_attribute("aria-pressed", "true")
+        expect(facets.get_by_role("button")).to_have_text(["手册 8", "router 8", "网络 4", "客服 4", "运维 4"])
+        facets.get_by_role("button", name="客服").click()
+        expect(facets).to_contain_text("Counted over the 4 passages that match")
+        expect(side.locator(".hit")).to_have_count(4)
+        if pictures:
+            page.screenshot(path=pictures / "playground-facets-pressed.png")
+        page.reload()  # the address holds the filters
+        expect(facets.get_by_role("button", name="客服")).to_have_attribute("aria-pressed", "true")
+        facets.get_by_role("button", name="手册").click()
+        expect(facets).to_contain_text("Counted over the 12 passages that match")
+
+    @pytest.mark.refused
+    def it_takes_an_expression_and_says_where_it_is_wrong(self, console):
+        made = console()
+        hand_in(made.client, MARKED, NOTE)
+        page = made.open("playground")
+        page.get_by_text("Filters", exact=True).click()
+        page.get_by_label("Expression").fill("year > and type:note")
+        page.get_by_label("Question").fill(QUESTION)
+        page.get_by_role("button", name="Ask", exact=True).click()
+        expect(page.get_by_text("at character 8: expected a value, found and")).to_be_visible()
+        page.get_by_label("Expression").fill("year > 2025 and not type:manual")
+        side = ask(page, "router signal")
+        expect(side.locator(".hit")).to_have_count(1)
+        expect(side.locator(".facets").get_by_role("button", name="note 1")).to_be_visible()
+
     @pytest.mark.thorough
     def it_says_what_is_wrong_beside_the_field(self, console):
         made = console()
@@ -99,6 +155,7 @@ class DescribeAsking:
         expect(side.locator(".hit")).to_contain_text("Room 39")
         expect(page.get_by_label("Search namespaces")).to_be_hidden()  # the list would push the answer off the screen
         page.get_by_text("Namespaces", exact=False).and_(page.locator("summary")).click()
+        expect(page.locator(".pick-list input")).to_have_count(40)
         for box in page.locator(".pick-list input").all()[:31]:
             box.check()
         expect(page.get_by_text("32 of 40 chosen")).to_be_visible()
@@ -171,6 +228,7 @@ class DescribeAsking:
             "namespaces": ["kb"],
             "profile": "default",
             "top_k": 5,
+            "facets": ["type", "tags"],
             "context": {},
             "highlight": True,
         }

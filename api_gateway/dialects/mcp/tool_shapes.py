@@ -7,7 +7,7 @@ from pydantic import Field
 
 from api_gateway.http.fields import NamespaceName, NewNamespaceName, QueryText, Shape, Wire
 from api_gateway.resources.ingestion.uploads import DocumentIn
-from api_gateway.resources.retrieval.query_body import FiltersIn
+from api_gateway.resources.retrieval.query_body import FiltersOrText
 from chordwise.contract.answer import Degradation, HitSource
 from chordwise.contract.explanation import WhyNot
 from chordwise.contract.job import Renamed
@@ -32,7 +32,7 @@ class SearchIn(Wire):
         ),
     ] = None
     top_k: Annotated[int, Field(ge=1, le=50, description="How many passages to read.")] = 10
-    filters: Annotated[FiltersIn | None, Field(description="Conditions on the documents.")] = None
+    filters: Annotated[FiltersOrText | None, Field(description="Conditions on the documents.")] = None
 
 
 class Passage(Shape):

@@ -1,36 +1,21 @@
 """Request bodies of this dialect, and the checks that need no store."""
 
-import math
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from api_gateway.http.fields import Wire
+from api_gateway.resources.retrieval.conditions import Value
 from pipeline.administration.edit_vector_stores import Put
 from pipeline.chunking.strategies.registry import complete
-from pipeline.records import Chunking, Comparison, Compound, Condition
+from pipeline.records import Chunking
 from pipeline.settings import Settings
 
 MOST_FILES = 2000
 MOST_PAIRS = 16
-_MOST_VALUES = 100  # of one `in`
-_MOST_COMPARISONS = 100
-_DEEPEST = 5
-
-
-def _finite(value: float) -> float:
-    try:
-        usable = math.isfinite(float(value))
-    except OverflowError:
-        usable = False
-    if not usable:
-        raise ValueError("is no number that can be compared")
-    return value
 
 
 Key = Annotated[str, Field(min_length=1, max_length=64)]
-Number = Annotated[int | float, AfterValidator(_finite)]
-Value = bool | Number | Annotated[str, Field(max_length=512)]
 Attributes = Annotated[dict[Key, Value], Field(max_length=MOST_PAIRS)]
 StoreMetadata = Annotated[dict[Key, Annotated[str, Field(max_length=512)]], Field(max_length=MOST_PAIRS)]
 FileId = Annotated[str, Field(min_length=1, max_length=64)]
@@ -176,47 +161,6 @@ class SearchRequest(Wire):
     max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
     ranking_options: RankingOptions | None = None
     rewrite_query: bool | None = None
-
-
-class _Comparison(Wire):
-    type: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"]
-    key: Key
-    value: Value | Annotated[list[Value], Field(max_length=_MOST_VALUES)]
-
-    @model_validator(mode="after")
-    def _lists_where_lists_belong(self) -> Self:
-        if (self.type in ("in", "nin")) != isinstance(self.value, list):
-            raise ValueError("value must be an array for in and nin, and none otherwise")
-        return self
-
-
-class _Compound(Wire):
-    type: Literal["and", "or"]
-    filters: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=_MOST_COMPARISONS)]
-
-
-def to_condition(filters: dict[str, Any]) -> Condition:
-    """Return a filter as a condition on metadata. Raises ValidationError, or ValueError for one that is too large."""
-    condition = _condition(filters, depth=1)
-    if _size(condition) > _MOST_COMPARISONS:
-        raise ValueError(f"has more than {_MOST_COMPARISONS} comparisons")
-    return condition
-
-
-def _condition(sent: dict[str, Any], *, depth: int) -> Condition:
-    if depth > _DEEPEST:
-        raise ValueError(f"is nested more than {_DEEPEST} deep")
-    if sent.get("type") in ("and", "or"):
-        compound = _Compound.model_validate(sent)
-        parts = tuple(_condition(part, depth=depth + 1) for part in compound.filters)
-        return Compound(operator=compound.type, parts=parts)
-    comparison = _Comparison.model_validate(sent)
-    value = tuple(comparison.value) if isinstance(comparison.value, list) else comparison.value
-    return Comparison(key=comparison.key, operator=comparison.type, value=value)
-
-
-def _size(condition: Condition) -> int:
-    return 1 if isinstance(condition, Comparison) else sum(_size(part) for part in condition.parts)
 
 
 def to_put(sent: StoreFileRequest, use: Settings) -> Put:

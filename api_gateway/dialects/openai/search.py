@@ -11,12 +11,13 @@ from pydantic import ValidationError
 
 from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.lookups import answered, namespace_of, store_of
-from api_gateway.dialects.openai.requests import SearchRequest, to_condition
+from api_gateway.dialects.openai.requests import SearchRequest
 from api_gateway.http.bodies import Decoded
 from api_gateway.http.caller import Caller, Reader
 from api_gateway.http.problems import invalid, places
 from api_gateway.http.responses import json_response
 from api_gateway.live.ask import answer_of, asked_query, read_by, retrieved
+from api_gateway.resources.retrieval.conditions import to_condition
 from api_gateway.resources.route_parts import Json
 from chordwise.contract.answer import sureness
 from pipeline.administration import edit_vector_stores
@@ -80,7 +81,7 @@ async def search(caller: Reader, vector_store_id: str, body: Json[SearchRequest]
 
 def _condition(filters: dict[str, Any]) -> Condition:
     try:
-        return to_condition(filters)
+        return to_condition(filters, attributes=True)
     except ValidationError as error:
         raise invalid(places(error, under=["filters"])) from None
     except ValueError as error:

@@ -14,7 +14,7 @@ from api_gateway.http.route_descriptions import Parameter, ProblemBody, answers,
 from api_gateway.live.ask import asked_query, await_answer, not_found, send, state_in_time
 from api_gateway.resources.retrieval.query_body import QueryRequest
 from api_gateway.resources.route_parts import deleted, parse_uuid, read_object
-from chordwise.contract.answer import AnswerChunk, AnswerContext, Stats, UnderstoodQuery
+from chordwise.contract.answer import AnswerChunk, AnswerContext, Facet, Group, Stats, UnderstoodQuery
 from pipeline.query.compression import is_compressed
 from pipeline.query.request import Query
 from pipeline.query.wake_names import wake_name
@@ -30,6 +30,8 @@ class Answer(Shape):
     status: Literal["succeeded", "failed"]
     query: UnderstoodQuery
     chunks: list[AnswerChunk]
+    facets: tuple[Facet, ...] | None = Field(default=None, description="Absent unless query or profile ask for them.")
+    groups: tuple[Group, ...] | None = Field(default=None, description="Absent unless the query asks for groups.")
     context: AnswerContext | None = Field(default=None, description="Absent unless query or profile ask for it.")
     stats: Stats
     error: ProblemBody | None = Field(default=None, description="Set when `status` is `failed`.")

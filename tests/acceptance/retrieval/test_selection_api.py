@@ -28,7 +28,12 @@ def known(use) -> Iterator[tuple[TenantId, httpx.Client]]:
     tenant_id, key = make_tenant(use)
     with gateway(key) as found:
         teas = [
-            document(f"d{n}", f"Green tea number {n % 5} 绿茶水温. " * (n % 3 + 1), published_at=days_ago(n * 11))
+            document(
+                f"d{n}",
+                f"Green tea number {n % 5} 绿茶水温. " * (n % 3 + 1),
+                published_at=days_ago(n * 11),
+                metadata={"n": n % 4},
+            )
             for n in range(12)
         ]
         upload(found, "kb", teas)
@@ -43,6 +48,7 @@ class DescribeTheSamePipelineInOneProcess:
         [
             {},
             {"retrieve": {"fusion": {"strategy": "rrf"}}, "trace": True},
+            {"facets": ["type", "metadata.n"], "group_by": "metadata.n", "group_size": 2, "top_k": 3},
             {
                 "retrieve": {
                     "time_decay": {"half_life_days": 30},

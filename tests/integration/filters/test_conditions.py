@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from pipeline.filters.python_filters import holds
 from pipeline.filters.sql_filters import mysql_where, postgres_where
-from pipeline.records import Comparison, Compound, Condition
+from pipeline.records import Comparison, Compound, Condition, DocumentFields
 
 TEXTS = some.text(
     some.characters(codec="utf-8", exclude_characters="\0", exclude_categories=["Cs"]), max_size=6
@@ -24,7 +24,10 @@ KEYS = some.sampled_from(["a", "b", 'q"uote', "back\\slash", "点.点", "$[0]", 
 HELD = SCALARS | some.none() | some.lists(SCALARS, max_size=2) | some.dictionaries(KEYS, SCALARS, max_size=1)
 METADATA = some.dictionaries(KEYS, HELD, max_size=4)
 COMPARISONS = some.builds(
-    Comparison, key=KEYS, operator=some.sampled_from(["eq", "ne", "gt", "gte", "lt", "lte"]), value=SCALARS
+    Comparison,
+    key=KEYS,
+    operator=some.sampled_from(["eq", "ne", "gt", "gte", "lt", "lte", "has", "exists"]),
+    value=SCALARS,
 ) | some.builds(
     Comparison,
     key=KEYS,
@@ -33,8 +36,9 @@ COMPARISONS = some.builds(
 )
 CONDITIONS = some.recursive(
     COMPARISONS,
-    lambda inner: some.builds(
-        Compound, operator=some.sampled_from(["and", "or"]), parts=some.lists(inner, max_size=3).map(tuple)
+    lambda inner: (
+        some.builds(Compound, operator=some.sampled_from(["and", "or"]), parts=some.lists(inner, max_size=3).map(tuple))
+        | some.builds(Compound, operator=some.just("not"), parts=some.tuples(inner))
     ),
     max_leaves=5,
 )
@@ -48,9 +52,9 @@ class DescribeConditions:
         scalars = [(key, value) for key, value in metadata.items() if isinstance(value, str | int | float)]
         if scalars and data.draw(some.booleans()):
             key, value = data.draw(some.sampled_from(scalars))
-            kind = data.draw(some.sampled_from(["eq", "ne", "gt", "gte", "lt", "lte"]))
+            kind = data.draw(some.sampled_from(["eq", "ne", "gt", "gte", "lt", "lte", "has"]))
             condition = Compound(operator="and", parts=(Comparison(key=key, operator=kind, value=value), condition))
-        expected = holds(condition, metadata)
+        expected = holds(condition, DocumentFields(metadata=metadata))
         document = json.dumps(metadata, ensure_ascii=False)
         assert _asked(use.mysql, mysql_where, condition, document, "t.m", "(SELECT :document AS m) t") is expected
         assert (

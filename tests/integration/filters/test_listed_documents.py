@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.document_view_store import DocumentViews
 from pipeline.documents.document_views import DocumentSelection
-from pipeline.records import Comparison, Filters, Namespace
+from pipeline.records import Comparison, Compound, Filters, Namespace
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.support.stacks.corner import Corner, documents
@@ -51,9 +52,11 @@ FIELDS: dict[str, dict[str, Any]] = {
     "longer": {"metadata": {"k": LONG + "y"}},
     "day": {"metadata": {"k": "2026-01-02"}},
     "moment": {"metadata": {"k": "2026-01-02T00:00:00Z"}},
+    "published": {"published_at": datetime(2026, 1, 2, tzinfo=UTC)},
+    "published-later": {"published_at": datetime(2026, 1, 2, 0, 0, 1, tzinfo=UTC)},
 }
 ASKED = [
-    *(Filters(**fields) for fields in FIELDS.values()),
+    *(Filters(**fields) for fields in FIELDS.values() if "published_at" not in fields),
     *(
         Filters(metadata={"k": value})
         for value in (["x"], [["x"]], [], {}, {"x": "y"}, [{"x": "y"}], BIG + 2, float(BIG))
@@ -64,6 +67,23 @@ ASKED = [
         for value in (BIG, BIG + 1, 1, True, "1", "é", "鱼")
     ),
     Filters(where=Comparison(key="k", operator="nin", value=(BIG, "x"))),
+    *(
+        Filters(where=where)
+        for comparison in (
+            *(Comparison(key="k", operator=operator, value=BIG + 1) for operator in ("eq", "has", "gt", "gte", "lt")),
+            *(Comparison(key="k", operator="has", value=value) for value in ("x", 1, True, "鱼")),
+            Comparison(key="k", operator="exists", value=True),
+            *(Comparison(key=key, operator="exists", value=True, own=True) for key in ("type", "tags", "published_at")),
+            *(Comparison(key="author", operator=operator, value="Anna", own=True) for operator in ("eq", "ne")),
+            Comparison(key="author", operator="in", value=("安娜", "Anna "), own=True),
+            Comparison(key="tags", operator="has", value="b ", own=True),
+            *(
+                Comparison(key="published_at", operator=operator, value="2026-01-02T08:00:00+08:00", own=True)
+                for operator in ("gt", "gte", "lt", "lte")
+            ),
+        )
+        for where in (comparison, Compound(operator="not", parts=(comparison,)))
+    ),
 ]
 
 

@@ -67,7 +67,10 @@ class DescribeTermsOfFilters:
         found = meets(fields, filters)
         assert found in (None, unmet(filters, fields) is None)
 
-    @given(st.sampled_from(["eq", "ne", "in", "nin"]), st.lists(SCALARS.filter(lambda v: v is not None), min_size=1))
+    @given(
+        st.sampled_from(["eq", "ne", "in", "nin", "has", "exists"]),
+        st.lists(SCALARS.filter(lambda v: v is not None), min_size=1),
+    )
     def it_agrees_on_conditions(self, operator, values):
         value = tuple(values) if operator in ("in", "nin") else values[0]
         condition = Comparison(key="unit", operator=operator, value=value)
@@ -114,6 +117,25 @@ class DescribeTermsOfFilters:
             Filters(story_time=5),
             Filters(readers=()),
             Filters(readers=("user:1", "group:人事")),
+            *(
+                Filters(where=Comparison(key=key, operator=operator, value=value, own=True))
+                for key, operator, value in (
+                    ("type", "eq", "manual"),
+                    ("author", "ne", "Ann"),
+                    ("type", "in", ("manual", "x")),
+                    ("tags", "has", "b"),
+                    ("tags", "exists", True),
+                    ("author", "exists", True),
+                    ("published_at", "exists", True),
+                    ("published_at", "gt", "2025-12-31T23:59:59.999999Z"),
+                    ("published_at", "gte", "2026-01-01"),
+                    ("published_at", "lt", "2026-01-01"),
+                    ("published_at", "lte", "2026-01-01T08:00:00+08:00"),
+                )
+            ),
+            Filters(
+                where=Compound(operator="not", parts=(Comparison(key="tags", operator="has", value="a", own=True),))
+            ),
         ],
         ids=str,
     )

@@ -14,7 +14,7 @@ from pipeline.filters.python_filters import HitCondition, HitConditions
 from pipeline.query.keywords import Background
 from pipeline.query.plan import ChannelPlan, ContextOptions, FallbackPlan, Plan, RetrievePlan
 from pipeline.query.request import OriginalRequest, Query, Understanding
-from pipeline.records import Actor, Caps, Filters, Namespace, QueryId, TenantId
+from pipeline.records import Actor, Caps, ChunkId, Filters, Namespace, QueryId, TenantId
 from pipeline.retrieval.reuse_answer import NOT_IN_KEY, SETTLES_AFTER_S, cache_key, has_settled, is_cacheable
 
 NOON = datetime(2026, 3, 1, 12, 30, tzinfo=UTC).timestamp()
@@ -70,6 +70,7 @@ OTHERS: dict[str, Any] = {
     "stamps": {KB: "7"},
     "rules_known": False,
     "missing_namespaces": (OTHER,),
+    "exclude": (ChunkId("c"),),
     "before_routing": OriginalRequest(plan=Plan()),
     "caps": Caps(per_document=1),
 }

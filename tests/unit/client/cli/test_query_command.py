@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from chordwise import AnswerEvent, ChordwiseError, Hit, QueryResult, Stats, WrittenAnswer, WrittenCitation
-from chordwise.api.queries import HitSource, Rerank
+from chordwise.api.queries import Facet, FacetValue, Group, HitSource, Rerank
 from chordwise.cli import run
 from chordwise.cli.query_command import best_sentence, query_words, show, show_answer, summary
 from chordwise.cli.screen import clean, folded
@@ -103,6 +103,29 @@ class DescribeTheAnswer:
         assert any("fused #1" in line for line in lines)
         assert sum("keyword" in line for line in lines) == 1  # it only scored what the other channel had found
         assert sum(line.rstrip().endswith("…") for line in lines) == 2
+
+    def it_shows_hits_by_group_and_the_counts_of_facets(self):
+        values = (
+            FacetValue(value="人事", passages=12, filter="metadata.team:人事"),
+            FacetValue(value=True, passages=3, filter=""),
+        )
+        facets = (
+            Facet(field="metadata.team", counted_over="matches", passages=20, values=values, other=5, distinct=7),
+            Facet(field="type", counted_over="pool", passages=0),
+        )
+        groups = (
+            Group(value="人事", chunk_ids=("c2",), next={"exclude": ["c2"]}),
+            Group(value=None, chunk_ids=("c1",)),
+        )
+        result = QueryResult(query_id="q", status="succeeded", chunks=(CHINESE, ENGLISH), facets=facets, groups=groups)
+        console = Console(width=100, color_system=None, markup=False, emoji=False, highlight=False)
+        with console.capture() as capture:
+            show(result, console)
+        lines = [line.strip() for line in capture.get().splitlines()]
+        assert lines.index("人事") < next(at for at, line in enumerate(lines) if line.endswith("zh-1"))
+        assert lines.index("(without a value)") < next(at for at, line in enumerate(lines) if line.endswith("en-1"))
+        assert "metadata.team: 人事 12, true 3, others 5 (of 20 passages that match)" in lines
+        assert "type: no value (of 0 passages that were recalled)" in lines
 
     @pytest.mark.parametrize("width", [20, 33, 50, 63, 64, 80, 81, 120, 200])
     def it_fits_the_width_with_wide_characters_too(self, width):
@@ -230,6 +253,15 @@ class DescribeTheCommand:
             "highlight": True,
             "trace": True,
         }
+
+    def it_asks_for_filters_facets_and_groups_as_told(self, stub):
+        words = ["--filter", "year > 2020 and not tags:草稿", "--type", "t"]
+        options = "--facet tags --facet metadata.部门 --group-by metadata.部门 --group-size 2"
+        assert run(["query", "x", "-n", "kb", *words, *options.split()]) == 0
+        asked = stub.received[0].json()
+        assert asked["filters"] == {"type": "t", "where": "year > 2020 and not tags:草稿"}
+        assert asked["facets"] == ["tags", "metadata.部门"]
+        assert (asked["group_by"], asked["group_size"]) == ("metadata.部门", 2)
 
     def it_shows_the_trace_when_asked(self, stub, capsys):
         stub.explained = ["1. d1: the first of one."]

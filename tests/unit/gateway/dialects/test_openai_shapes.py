@@ -16,9 +16,9 @@ from api_gateway.dialects.openai.requests import (
     StoreFileRequest,
     VectorStoreRequest,
     to_chunking,
-    to_condition,
 )
 from api_gateway.http.problems import Problem
+from api_gateway.resources.retrieval.conditions import to_condition
 from pipeline.records import Chunking, Comparison, Compound, JobId
 from pipeline.settings import Settings
 from pipeline.vector_stores.collection import Attached, ListPosition, Tally
@@ -96,7 +96,7 @@ class DescribeRequests:
             Comparison(key="k", operator="in", value=("a", 1, True)),
             Comparison(key="a", operator="eq", value=1),
         )
-        assert to_condition(sent) == Compound(operator="and", parts=parts)
+        assert to_condition(sent, attributes=True) == Compound(operator="and", parts=parts)
 
     @pytest.mark.parametrize(
         "sent",
@@ -113,7 +113,7 @@ class DescribeRequests:
     )
     def it_refuses_filters(self, sent):
         with pytest.raises(ValueError):
-            to_condition(sent)
+            to_condition(sent, attributes=True)
 
     def it_cuts_as_long_as_it_is_told(self):
         sizes = {"max_chunk_size_tokens": 800, "chunk_overlap_tokens": 400}

@@ -9,7 +9,7 @@ import { Icon } from "../../parts/icons.js";
 import { Problem } from "../../parts/states.js";
 import { t } from "../../words.js";
 
-export const NO_FILTERS = { ...NO_TEXTS, tags: [], start: "", end: "", metadata: [], story: "" };
+export const NO_FILTERS = { ...NO_TEXTS, tags: [], start: "", end: "", metadata: [], story: "", where: "" };
 const AT_ONCE = 4;
 
 /** `{filters, story_time}` of a body, without those that are not set. */
@@ -28,14 +28,15 @@ export function faultOf({ start, end, story }) {
   return story !== "" && !Number.isSafeInteger(Number(story)) ? "story" : null;
 }
 
-export function Filters({ namespaces, value, onChange }) {
+export function Filters({ namespaces, value, onChange, facets, onFacets }) {
   const [open, setOpen] = useState(false);
   const set = (name) => (next) => onChange({ ...value, [name]: next });
   const { filters = {}, story_time: story } = filtersOf(value);
   const used = Object.keys(filters).length + (story === undefined ? 0 : 1);
   return html`<details class="fold filters" open=${open} onToggle=${(event) => setOpen(event.target.open)}>
     <summary>${t("filter.title")} ${used > 0 && html`<span class="tab-note">${used}</span>`}</summary>
-    ${open && html`<${Offered} namespaces=${namespaces} value=${value} set=${set} />`}
+    ${open && html`<${Offered} namespaces=${namespaces} value=${value} set=${set} />
+      <${Text} label=${t("facet.fields")} value=${facets ?? ""} onInput=${onFacets} spellcheck=${false} placeholder=${t("facet.example")} />`}
     ${used > 0 && html`<button type="button" class="link" onClick=${() => onChange(NO_FILTERS)}>${t("filter.clear")}</button>`}
   </details>`;
 }
@@ -52,6 +53,8 @@ function Offered({ namespaces, value, set }) {
     ${loaded.error && html`<${Problem} error=${loaded.error} retry=${loaded.reload} />`}
     <p class="hint" role="status">${!loaded.data ? t("state.loading") : fields.complete
       ? t("filter.counted", { count: count(fields.documents_read) }) : t("filter.counted_some", { count: count(fields.documents_read) })}</p>
+    <${Text} label=${t("filter.where")} value=${value.where} onInput=${set("where")} spellcheck=${false} placeholder=${t("filter.where_example")}
+      hint=${t("filter.where_hint")} />
     <div class="fields">
       ${TEXT_NAMES.map((name) => html`<${Choice} key=${name} label=${t(`field.${name}`)} value=${value[name]} onInput=${set(name)}
         options=${options(fields[`${name}s`], value[name])} />`)}

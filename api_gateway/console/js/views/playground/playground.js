@@ -92,7 +92,8 @@ export function Playground() {
           </div>
           <div class="folds">
             <${Namespaces} key=${given} known=${known} cut=${data.cut} chosen=${chosen} onChange=${(names) => set({ chosen: names })} />
-            <${Filters} namespaces=${chosen} value=${state.filters} onChange=${(filters) => set({ filters })} />
+            <${Filters} namespaces=${chosen} value=${state.filters} onChange=${(filters) => set({ filters })}
+              facets=${state.facets} onFacets=${(facets) => set({ facets })} />
             <${History} again=${ask} />
             <${Check} label=${t("play.two")} checked=${state.two} onInput=${(on) => set({ two: on })} />
             ${profiles.error && html`<${Problem} error=${profiles.error} retry=${profiles.reload} />`}
@@ -108,7 +109,8 @@ export function Playground() {
           ? html`<div class=${two ? "sides results" : "results"}>
               ${asked.bodies.map((body, place) => html`
                 <${Side} key=${`${asked.key} ${place}`} body=${body} onAnswer=${note(place)} label=${two ? "AB"[place] : ""}
-                  other=${results[1 - place]} writes=${config.data?.language_model} profiles=${names} onProfile=${profiles.reload} />`)}
+                  other=${results[1 - place]} writes=${config.data?.language_model} profiles=${names} onProfile=${profiles.reload}
+                  filters=${state.filters} onFilters=${(filters) => ask({ ...state, filters, text: state.text.trim() })} />`)}
             </div>`
           : html`<${Empty} title=${t("play.start")}><p>${t("play.start_text")}</p><//>`}`}
     <//>`;

@@ -2,6 +2,7 @@
 import { html } from "../../html.js";
 import { Choice, Text } from "../../parts/fields.js";
 import { t } from "../../words.js";
+import { facetsOf } from "./facets.js";
 import { filtersOf } from "./filters.js";
 
 export const AS_PROFILE = { profile: "default", method: "", fusion: "", rerank: "", decay: "" };
@@ -27,7 +28,8 @@ export function Settings({ name, value, onInput, profiles }) {
 }
 
 /** The body of `/v1/rag/query` for a draft of the form and one of its sides. */
-export function bodyOf({ text, chosen, topK, filters }, side) {
+export function bodyOf({ text, chosen, topK, facets, filters }, side) {
+  const counted = facetsOf(facets);
   const retrieve = {};
   if (side.method) retrieve.method = side.method;
   if (side.fusion) retrieve.fusion = { strategy: side.fusion };
@@ -40,5 +42,6 @@ export function bodyOf({ text, chosen, topK, filters }, side) {
     ...(side.rerank ? { enable_rerank: side.rerank === "on" } : {}),
     ...(Object.keys(retrieve).length ? { retrieve } : {}),
     ...filtersOf(filters),
+    ...(counted.length ? { facets: counted } : {}),
   };
 }

@@ -12,6 +12,7 @@ import { noteAsked } from "../../session.js";
 import { reasonOf, said } from "../../sentences.js";
 import { t, word } from "../../words.js";
 import { Answer, Context } from "./answer.js";
+import { Facets } from "./facets.js";
 import { Channels, LeftOut, Stages } from "./run.js";
 import { RankFlow } from "./flow.js";
 import { Reuse } from "./reuse.js";
@@ -19,7 +20,7 @@ import { useNames } from "./names.js";
 import { WhyNot } from "./why_not.js";
 
 /** `label`: A or B, empty for the only side. `writes`: whether a language model can write an answer. */
-export function Side({ label, body, other, onAnswer, writes, profiles, onProfile }) {
+export function Side({ label, body, other, onAnswer, writes, profiles, onProfile, filters, onFilters }) {
   const found = useLoad((signal) => post("v1/rag/debug", { ...body, context: {}, highlight: true }, { signal }), [JSON.stringify(body)]);
   useEffect(() => {
     if (!found.data) return;
@@ -29,7 +30,7 @@ export function Side({ label, body, other, onAnswer, writes, profiles, onProfile
   return html`<section class="side-result" aria-label=${label ? t("play.answer_of", { side: label }) : t("play.answer")}>
     <h2 class="side-title">${label && html`<span class=${`letter ${label}`}>${label}</span>`} ${described(body)}</h2>
     <${Loaded} of=${found} lines=${6}>${(answer) => html`<${Answered} key=${answer.query_id} answer=${answer} other=${other} body=${body}
-      writes=${writes} profiles=${profiles} onProfile=${onProfile} />`}<//>
+      writes=${writes} profiles=${profiles} onProfile=${onProfile} filters=${filters} onFilters=${onFilters} />`}<//>
   </section>`;
 }
 
@@ -46,13 +47,14 @@ function described({ profile, enable_rerank: rerank, retrieve = {}, filters, sto
   ].filter(Boolean).join(" · ");
 }
 
-function Answered({ answer, other, body, writes, profiles, onProfile }) {
+function Answered({ answer, other, body, writes, profiles, onProfile, filters, onFilters }) {
   const { stats, trace } = answer;
   const names = useNames(answer);
   const asked = { queryId: answer.query_id, namespaces: answer.query.namespaces };
   return html`
     <${Summary} answer=${answer} />
     <${Degradations} of=${stats.degradations} failed=${answer.status === "failed"} />
+    <${Facets} of=${answer.facets} filters=${filters} onFlip=${onFilters} />
     <${Tabs} label=${t("play.parts")} tabs=${[
       { id: "answer", label: t("play.answer"), note: answer.chunks.length, panel: () => html`<${Answer} answer=${answer} other=${other} writes=${writes} />` },
       trace?.stages.length > 0 && answer.chunks.length > 0 && { id: "flow", label: t("flow.title"), panel: () => html`<${RankFlow} trace=${trace} names=${names} />` },
