@@ -3,9 +3,12 @@
 from dataclasses import asdict
 from datetime import date
 
+import structlog
+
 from chordwise.contract.tenant import OwnQuotasView, TenantView
 from pipeline.administration.call_store import call_store
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.outages import tolerate_outage
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.accounts import Principal, tenant_of
@@ -14,6 +17,8 @@ from pipeline.tenants.quota_store import QuotaColumns
 from pipeline.tenants.tenant_store import ApiKeys, Tenants, tenants_page
 from pipeline.tenants.usage import UsageKey, UsageRow
 from pipeline.tenants.usage_store import Usage
+
+log = structlog.get_logger(__name__)
 
 find_tenant = call_store(Tenants, Tenants.find)
 admit_tenant = call_store(Tenants, Tenants.admit)
@@ -51,7 +56,12 @@ def principal_of(api_key: str, use: Resources) -> Principal | None:
     if tenant_id is None:
         return None
     with unit_of_work(use.mysql) as work:
-        return Tenants(work.connection, tenant_id).principal(api_key)
+        principal, is_use_due = Tenants(work.connection, tenant_id).principal(api_key)
+    if is_use_due:
+        # A server that takes no writes can still say whose key it is.
+        with tolerate_outage(log.info, "key_use_not_recorded"), unit_of_work(use.mysql) as work:
+            Tenants(work.connection, tenant_id).note_use(api_key)
+    return principal
 
 
 def set_own_quotas(tenant_id: TenantId, quotas: OwnQuotasView, use: Resources) -> None:

@@ -146,9 +146,9 @@ class Tenants(TenantStore):
         """Create a key and return it; only its hash is stored."""
         return ApiKeys(self._connection, self._tenant_id).issue(name, scopes).secret
 
-    def principal(self, api_key: str) -> Principal | None:
+    def principal(self, api_key: str) -> tuple[Principal | None, bool]:
         """Return the caller that the key authenticates, or None if it is unknown, revoked or expired, or its tenant is
-        disabled. Records the use of the key, at most once a minute."""
+        disabled; and whether `note_use` is due, once a minute."""
         digest, at = hashed(api_key), now()
         row = self._run(
             "SELECT k.scopes, k.name, k.last_used_at FROM api_keys k JOIN tenants t ON t.tenant_id = k.tenant_id"
@@ -158,12 +158,15 @@ class Tenants(TenantStore):
             now=at,
         ).one_or_none()
         if row is None:
-            return None
-        if row.last_used_at is None or at - row.last_used_at > _USE_RECORDED_AFTER:
-            used = "UPDATE api_keys SET last_used_at = :now WHERE tenant_id = :tenant AND key_hash = :hash"
-            self._run(used, hash=digest, now=at)
+            return None, False
         scopes = frozenset(row.scopes.split())
-        return Principal(tenant_id=self._tenant_id, scopes=scopes, key_id=key_id_of(digest), key_name=row.name)
+        found = Principal(tenant_id=self._tenant_id, scopes=scopes, key_id=key_id_of(digest), key_name=row.name)
+        return found, row.last_used_at is None or at - row.last_used_at > _USE_RECORDED_AFTER
+
+    def note_use(self, api_key: str) -> None:
+        """Record that the key is used now."""
+        used = "UPDATE api_keys SET last_used_at = :now WHERE tenant_id = :tenant AND key_hash = :hash"
+        self._run(used, hash=hashed(api_key), now=now())
 
 
 def tenants_page(connection: Connection, *, after: str | None, limit: int) -> list[TenantView]:
