@@ -41,13 +41,24 @@ class Misconfigured(PipelineError):
 
 
 class WrongInstallation(Unavailable):
-    """The stores belong to different installations. The message names addresses, for logs; callers get ``public``."""
+    """The stores belong to different installations, or (``two_primaries``, of a server) to two states of one. The message
+    names addresses, for logs; callers get ``public``."""
 
     code = "wrong_installation"
+    _two_primaries = ""
+
+    def __init__(self, message: str, *, two_primaries: str = "") -> None:
+        super().__init__(message)
+        self._two_primaries = two_primaries
 
     @property
     def public(self) -> str:
         """Return the sentence without addresses."""
+        if self._two_primaries:
+            return (
+                f"Two servers of {self._two_primaries} take writes beside each other; chordwise doctor tells the operator of"
+                " this service which."
+            )
         return (
             "The stores of this service belong to different installations; chordwise doctor tells its operator which."
         )

@@ -28,6 +28,7 @@ from pipeline.database.engines import (
 )
 from pipeline.database.expiring_record_store import WorkerHeartbeats
 from pipeline.database.installation import Installation
+from pipeline.database.one_primary import OnePrimary
 from pipeline.database.redis_memory import memory_reader
 from pipeline.database.tenant_presence import require_tenant
 from pipeline.database.unit_of_work import reading
@@ -108,7 +109,10 @@ class Resources:
     @cached_property
     def mysql(self) -> Engine:
         """The system of record."""
-        return mysql_engine(self.settings, timeout_s=self.timeout_s, silent_s=self.silent_s, reading=self.reading)
+        engine = mysql_engine(self.settings, timeout_s=self.timeout_s, silent_s=self.silent_s, reading=self.reading)
+        if not self.reading:
+            OnePrimary(lambda: self.quick_redis).guard(engine)
+        return engine
 
     @cached_property
     def local_indexes(self) -> LocalIndexes | None:

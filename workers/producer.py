@@ -19,6 +19,8 @@ from kombu.transport import pyamqp
 from pipeline.database.store_errors import Location, certificate_advice, untrusted
 from pipeline.deadline import Deadline
 from pipeline.errors import PipelineError, StoreFull
+from pipeline.maintenance.doctor import NodeFacts
+from pipeline.store_urls import for_celery
 from workers.transport import BrokerAlarm
 
 log = structlog.get_logger(__name__)
@@ -26,7 +28,9 @@ log = structlog.get_logger(__name__)
 # Those of py-amqp: a refused password is an error of a channel, and no KombuError.
 AMQP_ERRORS: Final = (*pyamqp.Transport.connection_errors, *pyamqp.Transport.channel_errors)
 OLDEST_RABBITMQ: Final = (3, 10)
+_ONCE: Final = {"max_retries": 0, "interval_start": 0, "interval_step": 0}
 _ONCE_MORE: Final = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
+_PORT: Final = 5672
 _VARIABLE: Final = "CHORDWISE_BROKER_URL"
 _ACCESS_REFUSED, _NOT_ALLOWED = 403, 530  # AMQP's reply codes
 _BIND, _PUBLISH = (50, 20), (60, 40)  # AMQP's methods; those that declare need another right
@@ -50,6 +54,26 @@ def broker_version(app: Celery = producer) -> dict[str, str]:
         connection.ensure_connection(**_ONCE_MORE)
         facts = connection.connection.server_properties
         return {str(facts["product"]): str(facts["version"])}
+
+
+def broker_nodes(url: str, app: Celery = producer) -> list[NodeFacts]:
+    """Return a RabbitMQ that is named with several nodes: the first that answers, and how many others do; nothing for another
+    broker, or if none answers."""
+    nodes = url.split(";")
+    answering = [node for node in nodes if len(nodes) > 1 and _answers(node, app)]
+    if not answering:
+        return []
+    first = urlsplit(answering[0])
+    address = f"{first.hostname}:{first.port or _PORT}"
+    return [NodeFacts(server="RabbitMQ", node=address, others=len(nodes) - 1, ready=len(answering) - 1)]
+
+
+def _answers(url: str, app: Celery) -> bool:
+    bare, tls = for_celery(url)
+    with app.connection(bare, ssl=tls) as connection, suppress(KombuError, OSError, *AMQP_ERRORS):
+        connection.ensure_connection(**_ONCE)
+        return True
+    return False
 
 
 def check_broker(app: Celery = producer) -> bool:

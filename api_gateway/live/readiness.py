@@ -39,14 +39,14 @@ from pipeline.database.worker_heartbeats import (
 )
 from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, PipelineError, Unavailable, WrongInstallation
-from pipeline.maintenance import doctor, examine_stores, find_causes, migrate_schema
+from pipeline.maintenance import doctor, examine_nodes, examine_stores, find_causes, migrate_schema
 from pipeline.maintenance.doctor import CheckResult, Severity, Versions, WorkerFacts
 from pipeline.outages import tolerate_outage
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from pipeline.store_urls import host_and_port, hosts_of, sentinel_url
 from workers.names import Queue
-from workers.producer import check_broker
+from workers.producer import broker_nodes, check_broker
 from workers.roles import ROLE_OF
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ REQUIRED_QUEUES: Final = (Queue.INGEST, Queue.RECALL, Queue.ANSWER)  # without t
 _REQUIRED_LINES: Final = frozenset(f"queue:{queue}" for queue in REQUIRED_QUEUES)
 _SCHEMA_FRESH_S = 30.0
 _STORES_FRESH_S = 5.0
+_STANDBYS_FRESH_S = 15.0
 _REMEMBERED: Final = ("schema", "installation")  # answered from a check of some seconds ago
 _BROKER_ERRORS = (KombuError, RedisError, OSError)
 _STATUSES: Final = {
@@ -169,7 +170,7 @@ async def readiness(gateway: Gateway) -> dict[str, Any]:
     request, except that of the schema, whose entry gives its age."""
     probes = gateway.probes
     groups = await asyncio.gather(
-        *(read(probes) for read in (_required, _workers, _processes, _sweeper, _indexers, _space, _circuits))
+        *(read(probes) for read in (_required, _workers, _processes, _sweeper, _indexers, _space, _circuits, _standbys))
     )
     checks = {name: check for group in (*groups, _lane(gateway.lane.facts)) for name, check in group.items()}
     if probes.schema.age_s is not None:
@@ -197,7 +198,8 @@ class Probes:
         self.use = quick
         self._started = time.monotonic()
         self._threads: dict[str, CapacityLimiter] = {}
-        self._next_comparison = Deadline.after(0)
+        self._next_comparison = self._next_look = Deadline.after(0)
+        self.seen_standbys: CheckResult | None = None
         self.schema = migrate_schema.SchemaCheck(
             lambda: quick.mysql, lambda: quick.postgres, settings, fresh_s=_SCHEMA_FRESH_S
         )
@@ -227,6 +229,14 @@ class Probes:
     def watched_s(self) -> float:
         """Return the seconds during which this process could have seen a sweep."""
         return time.monotonic() - self._started
+
+    def standbys(self) -> CheckResult:
+        """Check that another server could take over from each store that is named with several. A look at them serves for some
+        seconds, also one that took longer than its reader waited."""
+        if self.seen_standbys is None or self._next_look.has_passed:
+            self._next_look = Deadline.after(_STANDBYS_FRESH_S)
+            self.seen_standbys = doctor.standbys([*examine_nodes.nodes(self.use), *broker_nodes(self.settings.broker)])
+        return self.seen_standbys
 
     def _broker(self, *, writes: bool = True) -> None:
         if self.settings.has_redis_as_broker:
@@ -397,6 +407,15 @@ async def _circuits(probes: Probes) -> dict[str, Check]:
     """Return the check of the circuits."""
     finding, reading = await _probed(partial(examine_stores.circuits, probes.use), probes.threads(_RECORDS))
     return {"circuits": _unknown("circuits", "circuits", reading) if finding is None else _line(finding, reading)}
+
+
+async def _standbys(probes: Probes) -> dict[str, Check]:
+    """Return the check of the servers that could take over; empty where no store is named with several."""
+    if not examine_nodes.names_several(probes.settings):
+        return {}
+    _, reading = await _probed(probes.standbys, probes.threads(_RECORDS))
+    finding = probes.seen_standbys  # of the last look, if this one waits for a server that hangs
+    return {"standbys": _unknown("standbys", "other servers", reading) if finding is None else _line(finding, reading)}
 
 
 def _lane(facts: LaneFacts | None) -> dict[str, Check]:

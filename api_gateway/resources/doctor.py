@@ -38,7 +38,7 @@ from pipeline.resources import Resources
 from pipeline.sandbox.accepted_formats import recognition_flaw
 from pipeline.settings import Settings
 from pipeline.threads import start_call
-from workers.producer import amqp_errors, broker_version, check_broker, producer
+from workers.producer import amqp_errors, broker_nodes, broker_version, check_broker, producer
 from workers.roles import ROLE_OF
 
 log = structlog.get_logger(__name__)
@@ -200,7 +200,7 @@ def _checks(
     yield "result_expiry", lambda: [result_expiry(settings, app)]
     yield "store_space", lambda: [examine_stores.store_space(examine_stores.full_stores(use))]
     if examine_nodes.names_several(settings):
-        yield "standbys", lambda: [checks.standbys(examine_nodes.nodes(use))]
+        yield "standbys", lambda: [checks.standbys([*examine_nodes.nodes(use), *broker_nodes(settings.broker)])]
     yield "disk_space", lambda: [examine_stores.disk_space(use)]
     yield "circuits", lambda: [examine_stores.circuits(use)]
     yield "connections:mysql", lambda: [examine_stores.mysql_connections(use)]

@@ -69,7 +69,12 @@ def principal_of(api_key: str, use: Resources) -> Principal | None:
     if tenant_id is None:
         return None
     with unit_of_work(use.mysql) as work:
-        return Tenants(work.connection, tenant_id).principal(api_key)
+        principal, is_use_due = Tenants(work.connection, tenant_id).principal(api_key)
+    if is_use_due:
+        # A server that takes no writes can still say whose key it is.
+        with tolerate_outage(log.info, "key_use_not_recorded"), unit_of_work(use.mysql) as work:
+            Tenants(work.connection, tenant_id).note_use(api_key)
+    return principal
 
 
 def _principal_of_token(token: str, use: Resources) -> Principal | None:
@@ -86,7 +91,7 @@ def _principal_of_token(token: str, use: Resources) -> Principal | None:
     key = orjson.loads(cipher.decrypt(encrypted, belongs_to=row))
     if "jwks_url" in key and (not has_key(key, key_id_in(token)) or time.time() > key["read_at"] + JWKS_FRESH_S):
         key = _renewed(key, use)
-        with unit_of_work(use.mysql) as work:
+        with tolerate_outage(log.info, "jwks_not_kept"), unit_of_work(use.mysql) as work:
             written = cipher.encrypt(orjson.dumps(key), belongs_to=row)
             Tenants(work.connection, tenant_id).replace_token_key(key_id, written)
     return caller_of(token, key, owner)

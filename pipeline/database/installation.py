@@ -16,6 +16,7 @@ import structlog
 from sqlalchemy import Connection, Engine, exc, inspect, text
 
 from pipeline.database.engines import engines, mysql_errors, postgres_errors, redis_errors
+from pipeline.database.one_primary import claim_for_good, refusal_of
 from pipeline.database.redis_connections import brief_redis
 from pipeline.database.rows import now, slices
 from pipeline.database.statements import sql
@@ -162,7 +163,8 @@ class Installation:
 
     def _compared(self, connection: Connection | None) -> str:
         with mysql_errors(), ExitStack() as stack:
-            ours = id_in(connection if connection is not None else stack.enter_context(self._mysql().connect()))
+            asked = connection if connection is not None else stack.enter_context(self._mysql().connect())
+            ours, refusal = id_in(asked), refusal_of(asked)
         with postgres_errors(), self._postgres().connect() as reading:
             theirs = id_in(reading)
             timeline = timeline_in(reading)
@@ -177,6 +179,8 @@ class Installation:
                 f"{record} and {other} belong to installation {installation_id} now, and belonged to {self._own} when this"
                 " process started: correct the addresses, or restart every process of the installation"
             )
+        if refusal:
+            raise WrongInstallation(refusal, two_primaries="MySQL")
         if timeline is not None:
             self._refuse_former_primary(timeline, other)
         return installation_id
@@ -190,7 +194,8 @@ class Installation:
         raise WrongInstallation(
             f"{address} answers on timeline {int(timeline, 16)}, and answered on {int(self._timeline, 16)} before: a former"
             " primary server takes writes beside its successor; end it, or keep the address from it. After restoring an older"
-            " backup, restart every process of the installation"
+            " backup, restart every process of the installation",
+            two_primaries="PostgreSQL",
         )
 
     def confirm_redis(self) -> None:
@@ -239,6 +244,10 @@ def establish(mysql: Engine, postgres: Engine, settings: Settings, *, adopt: boo
         if adopt:
             _adopt_redis(own, settings)
         confirm_redis(own, settings)
+        if adopt:
+            redis_url = settings.redis_url.get_secret_value()
+            with mysql_errors(), mysql.connect() as connection, brief_redis(redis_url) as client, redis_errors():
+                claim_for_good(connection, client)
     return confirmed
 
 

@@ -370,7 +370,9 @@ embedding_backlog = table("embedding_backlog", key("tenant_id", space=UINT, name
 
 # --- the installation: these tables have no tenant --------------------------------------------------------------------
 installation = table("installation", key(id=mysql.TINYINT(unsigned=True)),  # one row, id 1
-    required(UUID, "installation_id"), required(TIME, "created_at"))
+    required(UUID, "installation_id"), required(TIME, "created_at"),
+    required(UINT, "primary_term", default="0"),    # of the last claim, and the server that was claimed
+    required(utf8(255), "primary_server", default="''"))
 
 # One row, id 1. Updating it switches to another model; a transaction that publishes a document locks it.
 embedding_pointer = table("embedding_pointer", key(id=mysql.TINYINT(unsigned=True)),

@@ -175,7 +175,7 @@ def installation(installation_id: str | None, problem: str = "") -> CheckResult:
     """Check that the stores belong to one installation. ``problem``: a sentence that names both, empty if they do."""
     check = "installation"
     if problem:
-        advice = "correct the address that is wrong and restart; until then nothing is repaired or deleted"
+        advice = "do what the sentence says; until then nothing is repaired or deleted"
         return failed(check, problem, advice)
     return ok(check, f"MySQL, PostgreSQL and Redis belong to {installation_id}")
 
@@ -455,7 +455,8 @@ def standbys(nodes: Sequence[NodeFacts]) -> CheckResult:
 
 def _takeover(facts: NodeFacts) -> str:
     behind = f", {facts.lag_s:.1f} s behind" if facts.lag_s is not None else ""
-    return f"{facts.server} is {facts.node}, {facts.ready} of {facts.others} could take over{behind}"
+    role = "the node in use of" if facts.server == "RabbitMQ" else "the primary server of"
+    return f"{role} {facts.server} is {facts.node}, {facts.ready} of {facts.others} could take over{behind}"
 
 
 def disk_space(disks: Iterable[tuple[str, DiskSpace]]) -> CheckResult:

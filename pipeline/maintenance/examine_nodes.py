@@ -29,9 +29,9 @@ _GREETING = text("SELECT 0")
 
 
 def names_several(settings: Settings) -> bool:
-    """Return whether a store is named with several servers."""
+    """Return whether a store, or a RabbitMQ, is named with several servers."""
     urls = (settings.mysql_url, settings.postgres_url, settings.redis_url)
-    return any(len(hosts_of(url.get_secret_value())) > 1 for url in urls)
+    return ";" in settings.broker or any(len(hosts_of(url.get_secret_value())) > 1 for url in urls)
 
 
 def nodes(use: Resources) -> list[NodeFacts]:

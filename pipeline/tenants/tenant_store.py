@@ -180,17 +180,19 @@ class Tenants(TenantStore):
         """Create a key that sees every document, and return it; only its hash is stored."""
         return ApiKeys(self._connection, self._tenant_id).issue(name, scopes, principals=(EVERY_DOCUMENT,)).secret
 
-    def principal(self, api_key: str) -> Principal | None:
+    def principal(self, api_key: str) -> tuple[Principal | None, bool]:
         """Return the caller that the key authenticates, or None if it is unknown, revoked or expired, or its tenant is
-        disabled. Records the use of the key, at most once a minute."""
+        disabled; and whether `note_use` is due, once a minute."""
         digest, at = hashed(api_key), now()
         row = self._run(_PRINCIPAL.format(key="k.key_hash = :hash"), hash=digest, now=at).one_or_none()
         if row is None:
-            return None
-        if row.last_used_at is None or at - row.last_used_at > _USE_RECORDED_AFTER:
-            used = "UPDATE api_keys SET last_used_at = :now WHERE tenant_id = :tenant AND key_hash = :hash"
-            self._run(used, hash=digest, now=at)
-        return self._principal(row)
+            return None, False
+        return self._principal(row), row.last_used_at is None or at - row.last_used_at > _USE_RECORDED_AFTER
+
+    def note_use(self, api_key: str) -> None:
+        """Record that the key is used now."""
+        used = "UPDATE api_keys SET last_used_at = :now WHERE tenant_id = :tenant AND key_hash = :hash"
+        self._run(used, hash=hashed(api_key), now=now())
 
     def signer(self, key_id: str) -> tuple[Principal, bytes] | None:
         """Return the caller of a working key that signs tokens, and the encrypted key that verifies them; None without one."""

@@ -22,7 +22,7 @@ from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from pipeline.tenants.idempotency import Claimed, Running
-from tests.conftest import make_tables, make_tenant
+from tests.conftest import make_tables, make_tenant, redis_of_its_own
 from tests.support.clients.operating import eventually
 from tests.support.corpora.uploads import upload
 from tests.support.servers import tools_for_tests
@@ -61,11 +61,13 @@ def nodes(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with ExitStack() as whole:
         cluster = whole.enter_context(galera(folder / "mysql"))
         postgres = whole.enter_context(own_postgres(folder / "postgres"))
+        redis_url = SecretStr(whole.enter_context(redis_of_its_own(settings)))
         uses = []
         for member in cluster.members:
             assert member.wire is not None
             url = make_url(cluster.url).set(port=member.wire.port).render_as_string(hide_password=False)
-            read = {"mysql_url": SecretStr(url), "postgres_url": SecretStr(postgres.url), "ingest_batch_documents": 4}
+            stores = {"mysql_url": SecretStr(url), "postgres_url": SecretStr(postgres.url), "redis_url": redis_url}
+            read = {**stores, "broker_url": None, "ingest_batch_documents": 4}
             uses.append(whole.enter_context(closing(Resources(settings.model_copy(update=read)))))
         make_tables(uses[0])
         yield Nodes(cluster=cluster, uses=uses)
@@ -125,6 +127,14 @@ class DescribeCommitsOnSeveralNodes:
             states = list(threads.map(claim, range(9)))
         assert sum(isinstance(state, Claimed) for state in states) == 1
         assert sum(isinstance(state, Running) for state in states) == 8
+
+    def it_counts_the_nodes_as_one_server(self, nodes: Nodes):
+        """Two servers that take writes beside each other would be refused; a claim names the cluster."""
+        for use in [*nodes.uses, *nodes.uses]:
+            make_tenant(use)
+            row = in_mysql(use, "SELECT primary_term, primary_server FROM installation")[0]
+            assert (row[0], str(row[1]).startswith("Galera ")) == (1, True)
+            assert nodes.uses[0].installation.confirm()
 
 
 class DescribeReadsOfAnotherNodesWrites:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 import redis
 from kombu import Connection, Queue
 from pydantic import SecretStr
 from sqlalchemy import URL, Engine, make_url, text
 
+from api_gateway.app import create_app
 from pipeline.database.engines import (
     mysql_engine,
     mysql_errors,
@@ -147,6 +151,22 @@ class DescribeAMariadbWithAReplica:
                     assert connection.execute(text("SELECT @@port")).scalar_one() == ports[0]
             finally:
                 engine.dispose()
+
+    def it_says_in_readiness_which_server_is_used_and_when_none_could_take_over(
+        self, settings: Settings, tmp_path: Path
+    ):
+        with scratch_databases(settings) as scratch, two_mariadbs(tmp_path) as pair:
+            own = named(scratch, mysql_url=pair.url).model_copy(update={"broker_url": None})
+            with closing(Resources(own)) as use:
+                make_tables(use)
+            used = f"127.0.0.1:{make_url(pair.first.url).port}"
+            found = _readiness(own)
+            assert (found["status"], found["required"]) == ("ok", False)
+            assert found["detail"] == f"the primary server of MySQL is {used}, 1 of 1 could take over"
+            pair.second.kill()
+            found = _readiness(own)
+            assert found["status"] == "warning"
+            assert found["detail"] == f"no server could take over from MySQL at {used}"
 
     def it_leaves_a_demoted_server_behind_a_moving_address(self, settings: Settings, tmp_path: Path):
         with two_mariadbs(tmp_path) as pair:
@@ -290,6 +310,23 @@ def _ask(kind: str, own: Settings) -> None:
             connection.execute(text("SELECT 1"))
     finally:
         engine.dispose()
+
+
+def _readiness(own: Settings) -> dict[str, Any]:
+    """Return the check of /readyz, in a gateway that has just started, of servers that could take over."""
+
+    async def ask() -> dict[str, Any]:
+        app = create_app(own)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://test") as client:
+            for _ in range(3):  # a server that does not answer is waited for beside the first answer
+                found: dict[str, Any] = (await client.get("/readyz")).json()["dependencies"]["standbys"]
+                if found["status"] != "unknown":
+                    break
+                await asyncio.sleep(2)
+        await app.state.gateway.close()
+        return found
+
+    return asyncio.run(ask())
 
 
 def _port(engine: Engine) -> int:

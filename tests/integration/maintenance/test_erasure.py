@@ -189,7 +189,7 @@ class DescribeATenant:
         with unit_of_work(use.mysql) as work:
             assert tenants(work).create("somebody else")
             key = tenants(work).issue_key("new")
-            assert tenants(work).principal(key) is not None
+            assert tenants(work).principal(key)[0] is not None
             assert tenants(work).admit(False)
             assert tenants(work).admit(True)
 

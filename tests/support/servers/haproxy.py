@@ -12,6 +12,7 @@ from compose.localstack.processes import Program
 from tests.support.servers import tools_for_tests
 from tests.support.servers.brokers import OwnServer
 from tests.support.servers.members import Member
+from tests.support.stacks.processes import ROOT
 
 _EVERY_MS = 1000  # a server is left after the second check without an answer
 _GLOBAL = """global
@@ -56,11 +57,11 @@ def haproxy(folder: Path, *listens: str) -> Iterator[OwnServer]:
 
 
 def of_gateways(port: int, gateways: Sequence[Member]) -> str:
-    """Return the section for gateways, each in turn."""
+    """Return the section for gateways, each in turn: that of the file for operators, with these addresses."""
+    given = (ROOT / "compose/haproxy/chordwise.cfg").read_text(encoding="utf-8").splitlines()
+    kept = [line for line in given if line.split()[:1] not in (["bind"], ["server"])]
     servers = [f"  server {each.name} 127.0.0.1:{_port(each)}" for each in gateways]
-    return "\n".join(
-        [f"listen gateways\n  bind 127.0.0.1:{port}\n  mode http", "  option httpchk GET /healthz", *servers, ""]
-    )
+    return "\n".join([*kept, f"  bind 127.0.0.1:{port}", *servers, ""])
 
 
 def of_nodes(port: int, nodes: Sequence[Member], *, writers: int) -> str:

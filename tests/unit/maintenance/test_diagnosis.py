@@ -60,6 +60,7 @@ def disk(free: int) -> DiskSpace:
     return DiskSpace(holds="mysql", free_bytes=free, total_bytes=100)
 
 
+NODES = doctor.NodeFacts(server="PostgreSQL", node="one:5432", others=2, ready=1, lag_s=0.42)
 FLOWER = FlowerFacts(url="http://127.0.0.1:5555", status=401)
 
 
@@ -106,6 +107,12 @@ class DescribeEveryFinding:
             (vectors(replace(SHAPE, dimension=128)), FAILED, "128 dimensions are stored"),
             (vectors(replace(SHAPE, operator_class="halfvec_l2_ops")), FAILED, "halfvec_l2_ops"),
             (vectors(replace(SHAPE, indexes=(("g", "halfvec_l2_ops"),))), FAILED, "g (halfvec_l2_ops)"),
+            (
+                doctor.standbys([NODES]),
+                OK,
+                "the primary server of PostgreSQL is one:5432, 1 of 2 could take over, 0.4 s behind",
+            ),
+            (doctor.standbys([NODES, replace(NODES, ready=0)]), WARNING, "no server could take over from PostgreSQL"),
             (doctor.servers({"MySQL": "9.7.4", "Redis": "7.0.15"}), OK, "MySQL 9.7.4, Redis 7.0.15"),
             (
                 doctor.servers({"MySQL": "8.4.1", "Redis": "7.4"}),

@@ -16,6 +16,7 @@ from sqlalchemy import make_url
 from api_gateway.console.page import FOLDER
 from api_gateway.http import problems
 from pipeline import errors
+from pipeline.database import one_primary
 from pipeline.database.store_errors import MYSQL, location, of_redis
 from pipeline.database.worker_heartbeats import DiskSpace, ProcessSign
 from pipeline.maintenance import doctor, find_causes
@@ -35,6 +36,8 @@ _PATTERNS = [
 ]
 
 
+NODES = doctor.NodeFacts(server="MySQL", node="one:3306", others=1, ready=1, lag_s=0.4)
+SPLIT = one_primary.two_primaries("one:3306 (server_id 1)", "two:3306 (server_id 2)")
 SIGN = ProcessSign(host="a", name="queries@a", serves=("recall", "answer"))
 
 
@@ -158,6 +161,11 @@ class DescribeDetails:
             str(MYSQL_HERE.locked()),
             str(MYSQL_HERE.held_up("no answer to the statement within 2 s")),
             doctor.circuits(["semantic"]).detail,
+            doctor.standbys([replace(NODES, ready=0)]).detail,
+            *doctor.standbys([NODES, replace(NODES, server="RabbitMQ", lag_s=None)]).detail.split("; "),
+            *str(SPLIT).split("; "),
+            SPLIT.public,
+            errors.WrongInstallation("", two_primaries="PostgreSQL").public,
             doctor.no_worker({"recall": "queries"}).detail,
             doctor.no_worker({"recall": "queries"}, [SIGN]).detail,
             doctor.queue_served("recall", (), role="queries").detail,

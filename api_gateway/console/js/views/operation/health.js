@@ -92,7 +92,7 @@ function Verdict({ of }) {
 
 // Where each check stands; a check that is not named is the last group's.
 const GROUPS = [
-  { id: "servers", has: (name) => /^(mysql|postgres|redis|broker)(:|$)/.test(name) },
+  { id: "servers", has: (name) => /^(mysql|postgres|redis|broker|standbys)(:|$)/.test(name) },
   { id: "workers", has: (name) => /^(queue:|queues|workers_silent|hosts|query_lane)/.test(name) },
   { id: "work", has: (name) => ["last_sweep", "keyword_index", "circuits", "store_space", "disk_space"].includes(name) },
   { id: "setup", has: () => true },

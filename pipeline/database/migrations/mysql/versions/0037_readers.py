@@ -6,7 +6,7 @@ Every document so far may be read by every key of its tenant, as NULL says. Proc
 from alembic import op
 
 revision = "0037"
-down_revision = "0035"
+down_revision = "0036"
 
 _COLUMNS = {
     "generations": ("readers JSON NULL",),
