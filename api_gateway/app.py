@@ -61,6 +61,7 @@ from api_gateway.resources.retrieval import (
     feedback,
     profiles,
     queries,
+    query_batches,
     recall,
     written_answers,
 )
@@ -90,6 +91,7 @@ _ROUTERS = (
     files,
     examples,
     jobs,
+    query_batches,
     events,
     dead_letters,
     webhooks,

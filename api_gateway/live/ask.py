@@ -46,10 +46,15 @@ _ABANDONED_S: Final = 1.0  # after the deadline; a query still unanswered then h
 async def asked_query(body: Decoded, caller: Caller, *, request_id: str | None = None) -> Query:
     """Parse a body of `/v1/queries` into a query under ``request_id`` or the request's own. Its deadline counts from
     the arrival of the request. Raises Problem."""
+    return (await query_maker(caller, request_id=request_id))(body)
+
+
+async def query_maker(caller: Caller, *, request_id: str | None = None) -> Callable[[Decoded], Query]:
+    """Return a function that parses bodies into queries of this caller, as `asked_query` does; it raises Problem."""
     gateway = caller.gateway
     configuration = await gateway.configurations.of(caller.tenant_id)
-    return to_query(
-        body,
+    return partial(
+        to_query,
         tenant_id=caller.tenant_id,
         request_id=request_id or caller.request_id,
         use=gateway.settings,
