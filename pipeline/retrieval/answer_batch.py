@@ -73,7 +73,7 @@ class _Slice:
         channels: Mapping[ChannelName, Channel],
         ledger: Resources,
     ) -> None:
-        self._tenant_id = tenant_id
+        self._tenant_id, self._job_id = tenant_id, claims[0].job_id
         self._use, self._channels, self._ledger = use, channels, ledger
         self._lease = Lease(ledger.mysql, tenant_id, claims, lease_s=ledger.settings.ingest_lease_s)
         self._begin()
@@ -92,7 +92,7 @@ class _Slice:
 
     def answer(self) -> None:
         """Answer the queries in order, those that repeat another one last. Without MySQL the lease decides."""
-        job_id, claims = self._lease.job_id, self._lease.claims
+        job_id, claims = self._job_id, self._lease.claims
         with unit_of_work(self._ledger.mysql) as work:
             questions = Questions(work.connection, self._tenant_id)
             bodies = questions.of(job_id, [claim.ordinal for claim in claims])
@@ -193,7 +193,7 @@ class _Slice:
         if not repeats:
             return
         with unit_of_work(self._ledger.mysql) as work:
-            states = Questions(work.connection, self._tenant_id).states(self._lease.job_id, set(repeats.values()))
+            states = Questions(work.connection, self._tenant_id).states(self._job_id, set(repeats.values()))
         for claim, earlier in repeats.items():
             row = states[earlier]
             match row.state:
@@ -210,10 +210,9 @@ class _Slice:
     @retry_conflicts()
     def _write(self) -> None:
         """Write the outcomes of claims that are still held, with their audit, and end the job after its last query."""
-        job_id, ended = self._lease.job_id, self._ended
-        if ended:
+        if ended := self._ended:
             with unit_of_work(self._ledger.mysql) as work:
-                self._write_held(Ledger(work.connection, self._tenant_id), job_id, work)
+                self._write_held(Ledger(work.connection, self._tenant_id), self._job_id, work)
             self._lease.release(ended)
             if self._lease.claims:
                 self._lease.renew_rest()

@@ -222,7 +222,7 @@ class _Intake:
     def __init__(self, caller: Caller, make: Callable[[Decoded], Query], defaults: Mapping[str, Any]) -> None:
         self._caller, self._make, self._defaults = caller, make, defaults
         self._suspicious = False
-        self._in_lines = False
+        self._lines: list[int] = []  # the number of each entry's line, without a body of lines none
         self._places: list[dict[str, Any]] = []
 
     def object(self, body: bytes) -> Sequence[Any]:
@@ -235,15 +235,16 @@ class _Intake:
 
     def lines(self, body: bytes) -> Sequence[bytes]:
         """Return the lines that are not blank."""
-        self._in_lines = True
-        lines = body.removeprefix(b"\xef\xbb\xbf").splitlines()
-        return [line for line in lines if line.strip()]
+        lines = enumerate(body.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1)
+        filled = [(number, line) for number, line in lines if line.strip()]
+        self._lines = [number for number, _ in filled]
+        return [line for _, line in filled]
 
     def query(self, entry: Any, where: str, index: int) -> tuple[str | None, Query | Refusal]:
         """Return the query in an entry with its own id, or the refusal."""
         own_id: str | None = None
         try:
-            decoded = decode_own(entry, self._caller.principal) if self._in_lines else Decoded(entry, self._suspicious)
+            decoded = decode_own(entry, self._caller.principal) if self._lines else Decoded(entry, self._suspicious)
             if not isinstance(decoded.value, dict):
                 raise invalid([{"pointer": "", "detail": "must be a JSON object"}])
             value = dict(decoded.value)
@@ -265,13 +266,16 @@ class _Intake:
         raise Problem(422, "no_valid_query", detail, errors=self._places)
 
     def _refusal(self, problem: Problem, where: str, index: int) -> Refusal:
+        """Return a refusal that names the position and the field at fault."""
         first = problem.errors[0] if problem.errors else {"pointer": "", "detail": problem.detail}
         place = where + first["pointer"]
-        named = f"line {index + 1}" if self._in_lines else f"query {index}"
-        detail = f"{named}: {first['pointer']} {first['detail']}" if problem.errors else f"{named}: {problem.detail}"
         self._places += [{"pointer": place, "detail": first["detail"]}][: MOST_ERRORS - len(self._places)]
+        detail = f"{first['pointer']} {first['detail']}".strip()
+        if self._lines:  # a line knows nothing of the others
+            detail = detail.removeprefix("The body ").replace(" line 1 column ", " column ")
+        named = f"line {self._lines[index]}" if self._lines else f"query {index}"
         code = "invalid_query" if problem.status == 422 else problem.code
-        return Refusal(document_id=None, code=code, detail=detail.replace(":  ", ": "), pointer=place)
+        return Refusal(document_id=None, code=code, detail=f"{named}: {detail}", pointer=place)
 
 
 def _own_id(value: Any) -> str | None:
