@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from chordwise.api.explanations import AnswerEvent, Trace
-from chordwise.api.queries import Hit, QueryResult, Stats
+from chordwise.api.queries import Hit, QueryKeywords, QueryResult, Stats
 from chordwise.cli import screen, short_ids
+from chordwise.cli.query_file import answer_file
 from chordwise.errors import ChordwiseError
 
 if TYPE_CHECKING:  # rich is imported where something is drawn: --json needs none of it
@@ -29,8 +31,17 @@ _SCORE_WIDTH, _CONFIDENCE_WIDTH = 7, 10
 
 
 def query(
-    text: Annotated[str, Argument(metavar="TEXT", help="The question.")],
-    namespaces: Annotated[list[str], Option("--namespace", "-n", help="Namespace to search; repeatable.")],
+    text: Annotated[str | None, Argument(metavar="[TEXT]", help="The question.")] = None,
+    namespaces: Annotated[
+        list[str] | None, Option("--namespace", "-n", help="Namespace to search; repeatable.")
+    ] = None,
+    file: Annotated[
+        Path | None,
+        Option(
+            "--file", exists=True, dir_okay=False, help="Instead of TEXT: many questions, one a line, or JSON lines."
+        ),
+    ] = None,
+    output: Annotated[str, Option("--output", "-o", help="With --file: the file for the answers as JSON lines.")] = "-",
     top_k: Annotated[int | None, Option("--top-k", "-k", help="Number of chunks. Default: the server's.")] = None,
     method: Annotated[
         str | None, Option("--method", help="hybrid, full_text (or keyword), semantic (or vector).")
@@ -48,20 +59,30 @@ def query(
     found it, its document and the sentence that fits the question best; below that the share of each channel, the
     degradations, and the time of each step. An answer without hits is a success. With --answer, the answer in words of the
     server's language model, as it is written, and the chunks that it cites.
+
+    With --file, all questions of a file are answered as one batch, behind the questions of callers that wait: those of
+    questions.jsonl are {"query_text": …} with an "id" and other fields of a query. Exits with 1 if one has no answer.
     """
     screen.require_choice(method, METHODS, "--method")
+    if (text is None) == (file is None):
+        raise BadParameter("give either TEXT or --file", param_hint="TEXT")
     filters = {name: value for name, value in (("type", type), ("tags", tags)) if value}
+    options: QueryKeywords = {
+        "namespaces": namespaces,
+        "top_k": top_k,
+        "method": method,
+        "filters": filters or None,
+        "rerank": rerank,
+        "highlight": True if file is None else None,
+        "trace": trace or None,
+    }
+    if file is not None:
+        answer_file(file, output, **options)
+        return
+    if not namespaces:
+        raise BadParameter("name at least one", param_hint="--namespace")
     with screen.connect() as client:
-        result = client.query(
-            text,
-            namespaces=namespaces,
-            top_k=top_k,
-            method=method,
-            filters=filters or None,
-            rerank=rerank,
-            highlight=True,
-            trace=trace or None,
-        )
+        result = client.query(str(text), **options)
         explained = client.trace(result) if trace else None
         if as_json:
             written = {"answer": client.write_answer(result).raw} if answer else {}
