@@ -223,6 +223,11 @@ class QueryOperations(Resource):
         return self._one(Job, "POST", path("query-batches", _batch_id(batch), "cancel"))
 
     @operation
+    def delete_batch(self, batch: Job | str) -> Steps[None]:
+        """Delete the queries and answers of a batch before they expire; one that runs is cancelled."""
+        return self._delete(path("query-batches", _batch_id(batch)))
+
+    @operation
     def query_many(
         self,
         queries: Iterable[str | Mapping[str, Any]],
@@ -233,8 +238,8 @@ class QueryOperations(Resource):
         **options: Unpack[QueryKeywords],
     ) -> Steps[list[BatchedAnswer]]:
         """Submit any number of queries as ``submit_queries`` does, in batches of 10,000, and return the results of all in their
-        order. ``on_result`` gets each as it comes. A query that fails is returned, not raised. Raises Timeout after ``timeout``
-        seconds without all results; None waits without limit."""
+        order. ``on_result`` gets each as it comes. A query that fails is returned, not raised. Each batch is deleted once its
+        results are read. Raises Timeout after ``timeout`` seconds without all results; None waits without limit."""
         waiting, results = list(queries), list[BatchedAnswer]()
         deadline = self._clock() + (math.inf if timeout is None else timeout)
         for start in range(0, len(waiting), MOST_IN_A_BATCH):
@@ -252,6 +257,7 @@ class QueryOperations(Resource):
                         on_result(results[-1])
                 if not found:
                     yield from self._pause_between_polls(began, deadline, f"batch {batch.job_id}", "running")
+            yield from self._delete(path("query-batches", batch.job_id))
         return results
 
     def _submit_batch(

@@ -34,9 +34,12 @@ def answer_file(path: Path, output: str, **options: Any) -> None:
         if output == "-":
             failed = _written(client, questions, sys.stdout, None, options)
         else:
-            with file_errors(Path(output), "written"), Path(output).open("w", encoding="utf-8") as file:
-                with screen.Ticker() as ticker:
-                    failed = _written(client, questions, file, ticker, options)
+            with (
+                file_errors(Path(output), "written"),
+                Path(output).open("w", encoding="utf-8") as file,
+                screen.Ticker() as ticker,
+            ):
+                failed = _written(client, questions, file, ticker, options)
     if output != "-":
         screen.say(
             f"{screen.plural(len(questions), 'question')} in {output}"

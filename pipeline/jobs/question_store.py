@@ -11,6 +11,7 @@ from pipeline.query.compression import is_compressed
 from pipeline.records import ItemState, JobId
 
 KEPT: Final = timedelta(days=3)  # queries and answers, from when they were written
+_DELETED_AT_ONCE: Final = 1000
 _OVER: Final = (ItemState.SUCCEEDED, ItemState.FAILED, ItemState.CANCELLED)
 
 
@@ -59,6 +60,14 @@ class Questions(TenantStore):
         """Return the bytes of the tenant's queries and answers that have not expired."""
         return int(self._run(_KEPT_BYTES, since=now() - KEPT).scalar_one())
 
+    def delete(self, job_id: JobId) -> int:
+        """Delete up to a thousand queries and answers of a batch; return how many."""
+        return self._run(_DELETE, job=job_id, limit=_DELETED_AT_ONCE).rowcount
+
+    def note_deleted(self, job_id: JobId) -> None:
+        """Note at the items that nothing is stored any more."""
+        self._run(_NOTE_DELETED, job=job_id)
+
     def bytes_of(self, job_id: JobId) -> int:
         """Return the bytes of the queries and answers of a batch."""
         return int(self._run(_BYTES_OF, job=job_id).scalar_one())
@@ -95,6 +104,8 @@ _KEPT_BYTES = sql(
     " AND i.queue = 'batch' WHERE j.tenant_id = :tenant AND j.created_at >= :since"
 )
 _BYTES_OF = sql("SELECT COALESCE(SUM(body_bytes), 0) FROM job_items WHERE tenant_id = :tenant AND job_id = :job")
+_DELETE = sql("DELETE FROM computation_bodies WHERE tenant_id = :tenant AND computation_id = :job LIMIT :limit")
+_NOTE_DELETED = sql("UPDATE job_items SET body_bytes = 0 WHERE tenant_id = :tenant AND job_id = :job")
 _IS_BATCH = sql(
     "SELECT 1 FROM job_items WHERE tenant_id = :tenant AND job_id = :job AND ordinal = 0 AND queue = 'batch'"
 )

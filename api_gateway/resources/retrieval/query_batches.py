@@ -183,6 +183,17 @@ async def cancel(caller: Reader, batch_id: BatchInPath) -> Response:
     return await jobs.steer(caller, batch_id, steer_jobs.cancel)
 
 
+@router.delete(
+    "/v1/query-batches/{batch_id}", **route("Delete a batch of queries", None, "Its queries and answers are gone.", 404)
+)
+async def delete(caller: Reader, batch_id: BatchInPath) -> Response:
+    """Delete the queries and answers of a batch before they expire; one that runs is cancelled. The job stays listed with its
+    counts."""
+    await caller.gateway.run(_require, caller, batch_id)
+    await caller.gateway.run(steer_jobs.drop_batch, caller.tenant_id, batch_id, caller.use)
+    return Response(status_code=204)
+
+
 async def _body_of(request: Request, limit: int) -> bytes:
     """Return the bytes of the body. Raises Problem for one that is neither JSON nor JSON lines, or is too large."""
     require_identity(request.headers)

@@ -262,7 +262,7 @@ class DescribeUsage:
             ("ingest nowhere -n kb", "does not exist"),
             ("ingest . -n kb --on-conflict merge", "must be replace, skip, error or new"),
             ("eval nowhere -n kb", "does not exist"),
-            ("eval . -n kb --concurrency 0", "--concurrency"),
+            ("eval . -n kb --limit 0", "--limit"),
         ],
     )
     def it_exits_with_2_and_one_line(self, stub, capsys, arguments, complaint):
