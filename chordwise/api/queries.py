@@ -210,6 +210,11 @@ class QueryOperations(Resource):
         return self._submit_batch(queries, request_id, options)
 
     @operation
+    def query_batch(self, batch: Job | str) -> Steps[Job]:
+        """Return the counts of a batch."""
+        return self._one(Job, "GET", path("query-batches", _batch_id(batch)))
+
+    @operation
     def batch_results(
         self, batch: Job | str, *, after: int = -1, limit: int = _RESULTS_AT_ONCE, wait: float = 0
     ) -> Steps[list[BatchedAnswer]]:

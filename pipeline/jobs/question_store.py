@@ -5,14 +5,13 @@ from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from pipeline.database.rows import TenantStore, insert_many, now, placeholders
+from pipeline.database.rows import insert_many, now, placeholders
 from pipeline.database.statements import sql
-from pipeline.query.compression import is_compressed
-from pipeline.records import ItemState, JobId
+from pipeline.jobs.batch_view_store import BatchViews
+from pipeline.records import JobId
 
 KEPT: Final = timedelta(days=3)  # queries and answers, from when they were written
 _DELETED_AT_ONCE: Final = 1000
-_OVER: Final = (ItemState.SUCCEEDED, ItemState.FAILED, ItemState.CANCELLED)
 
 
 def repeats(ordinal: int) -> bytes:
@@ -20,26 +19,14 @@ def repeats(ordinal: int) -> bytes:
     return b"=%d" % ordinal
 
 
-def repeated(body: bytes) -> int | None:
-    """Return the position that `repeats` names; None for a query or an answer of its own."""
-    return None if is_compressed(body) else int(body[1:])
-
-
-class Questions(TenantStore):
-    """One tenant's queries in batches."""
+class Questions(BatchViews):
+    """One tenant's queries in batches, for those who accept and answer them."""
 
     def put(self, job_id: JobId, bodies: Mapping[int, bytes]) -> None:
         """Store queries, or answers in place of theirs, by position."""
         expires_at = now() + KEPT
         rows = [(self._tenant_id, job_id, ordinal, body, expires_at) for ordinal, body in bodies.items()]
         insert_many(self._connection, _PUT, rows)
-
-    def of(self, job_id: JobId, ordinals: Collection[int]) -> dict[int, bytes]:
-        """Return the stored queries or answers at these positions, as far as they have not expired."""
-        if not ordinals:
-            return {}
-        rows = self._run(_BODIES, job=job_id, ordinals=sorted(ordinals))
-        return {row.piece: row.body for row in rows}
 
     def states(self, job_id: JobId, ordinals: Collection[int]) -> dict[int, Any]:
         """Return the state and the error of the items at these positions, as rows."""
@@ -48,13 +35,6 @@ class Questions(TenantStore):
     def note_sizes(self, job_id: JobId, ordinals: Collection[int]) -> None:
         """Note the size of each stored answer at its item. Call with the items locked."""
         self._run(_SIZES, job=job_id, ordinals=sorted(ordinals))
-
-    def ended(self, job_id: JobId, *, after: int, limit: int) -> list[Any]:
-        """Return the items after a position, as rows in order, up to the first that has not ended, each with its ``body``;
-        that of a repeated query is the other one's."""
-        rows = self._run(_ENDED, job=job_id, after=after, limit=limit).all()
-        open_at = next((place for place, row in enumerate(rows) if row.state not in _OVER), len(rows))
-        return list(rows[:open_at])
 
     def kept_bytes(self) -> int:
         """Return the bytes of the tenant's queries and answers that have not expired."""
@@ -72,17 +52,10 @@ class Questions(TenantStore):
         """Return the bytes of the queries and answers of a batch."""
         return int(self._run(_BYTES_OF, job=job_id).scalar_one())
 
-    def is_batch(self, job_id: JobId) -> bool:
-        """Return whether there is such a job, and it is a batch of queries."""
-        return self._run(_IS_BATCH, job=job_id).first() is not None
-
 
 _PUT = (
     f"INSERT INTO computation_bodies (tenant_id, computation_id, piece, body, expires_at) VALUES ({placeholders(range(5))})"
     " ON DUPLICATE KEY UPDATE body = VALUES(body), expires_at = VALUES(expires_at)"
-)
-_BODIES = sql(
-    "SELECT piece, body FROM computation_bodies WHERE tenant_id = :tenant AND computation_id = :job AND piece IN :ordinals"
 )
 _STATES = sql(
     "SELECT ordinal, state, error_code AS code, error_detail AS detail FROM job_items"
@@ -93,12 +66,6 @@ _SIZES = sql(
     " AND b.piece = i.ordinal SET i.body_bytes = LENGTH(b.body)"
     " WHERE i.tenant_id = :tenant AND i.job_id = :job AND i.ordinal IN :ordinals"
 )
-_ENDED = sql(
-    "SELECT i.ordinal, i.requested_id AS id, i.state, i.error_code AS code, i.error_detail AS detail,"
-    " i.error_pointer AS pointer, b.body FROM job_items i LEFT JOIN computation_bodies b ON b.tenant_id = i.tenant_id"
-    " AND b.computation_id = i.job_id AND b.piece = i.ordinal AND i.state = 'succeeded'"
-    " WHERE i.tenant_id = :tenant AND i.job_id = :job AND i.ordinal > :after ORDER BY i.ordinal LIMIT :limit"
-)
 _KEPT_BYTES = sql(
     "SELECT COALESCE(SUM(i.body_bytes), 0) FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id AND i.job_id = j.job_id"
     " AND i.queue = 'batch' WHERE j.tenant_id = :tenant AND j.created_at >= :since"
@@ -106,6 +73,3 @@ _KEPT_BYTES = sql(
 _BYTES_OF = sql("SELECT COALESCE(SUM(body_bytes), 0) FROM job_items WHERE tenant_id = :tenant AND job_id = :job")
 _DELETE = sql("DELETE FROM computation_bodies WHERE tenant_id = :tenant AND computation_id = :job LIMIT :limit")
 _NOTE_DELETED = sql("UPDATE job_items SET body_bytes = 0 WHERE tenant_id = :tenant AND job_id = :job")
-_IS_BATCH = sql(
-    "SELECT 1 FROM job_items WHERE tenant_id = :tenant AND job_id = :job AND ordinal = 0 AND queue = 'batch'"
-)

@@ -21,8 +21,9 @@ from pipeline.errors import PipelineError, TenantGone, Unavailable
 from pipeline.ingestion.claimed_items import Lease, close_jobs, retry_delay_s
 from pipeline.ingestion.run import take_next
 from pipeline.ingestion.yield_turn import Ring
+from pipeline.jobs.batch_view_store import repeated
 from pipeline.jobs.ledger_store import WORKER_LOST, ItemClaim, Ledger
-from pipeline.jobs.question_store import Questions, repeated
+from pipeline.jobs.question_store import Questions
 from pipeline.outages import tolerate_outage
 from pipeline.query.compression import compressed, decompressed
 from pipeline.query.places import WorkKind
@@ -161,7 +162,7 @@ class _Slice:
         return ready
 
     def _embed(self, queries: Sequence[Query]) -> None:
-        """Have the model embed the texts in one call. What fails is asked again for each query, whose answer reports it."""
+        """Have the model embed the texts in one call. If that fails, each query asks for its own, and its answer reports it."""
         semantic = self._channels.get(ChannelName.SEMANTIC)
         those = [query for query in queries if ChannelName.SEMANTIC in query.channels]
         if isinstance(semantic, SemanticChannel) and len(those) > 1:

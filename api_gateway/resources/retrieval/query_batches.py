@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final
 
 import orjson
 from fastapi import APIRouter, Response
@@ -14,7 +14,7 @@ from starlette.responses import StreamingResponse
 from api_gateway.http import fields
 from api_gateway.http.bodies import MAX_BODY_BYTES, Decoded, decode_json, limited, refuse_flaws, require_identity
 from api_gateway.http.caller import Caller, Reader
-from api_gateway.http.fields import Shape, TenantWire
+from api_gateway.http.fields import TenantWire
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import MOST_ERRORS, Problem, invalid, places
 from api_gateway.http.responses import json_response
@@ -30,7 +30,7 @@ from chordwise.contract.job import Job, JobAccepted
 from pipeline.administration import steer_jobs
 from pipeline.administration.call_store import read_view
 from pipeline.ingestion.accept import AcceptedJob, Refusal
-from pipeline.jobs.question_store import Questions, repeated
+from pipeline.jobs.batch_view_store import BatchViews, repeated
 from pipeline.query.compression import decompressed
 from pipeline.query.request import Query
 from pipeline.records import ItemState, JobId
@@ -66,14 +66,21 @@ class QueryBatchRequest(TenantWire):
     defaults: dict[str, Any] = Field(default_factory=dict)
 
 
-class QueryResult(Shape):
-    """The outcome of one query. `index`: its position in the batch, from 0. `answer`: as that of a single query."""
-
-    index: int
-    id: str | None
-    status: Literal["succeeded", "failed", "cancelled"]
-    answer: Answer | None
-    error: dict[str, Any] | None
+# A line of the results.
+_RESULT = {
+    "type": "object",
+    "required": ["index", "id", "status", "answer", "error"],
+    "properties": {
+        "index": {"type": "integer", "description": "The position of the query in the batch, from 0."},
+        "id": {"type": ["string", "null"], "description": "As it was sent."},
+        "status": {"enum": ["succeeded", "failed", "cancelled"]},
+        "answer": {"anyOf": [reference(Answer, "serialization"), {"type": "null"}]},
+        "error": {
+            "type": ["object", "null"],
+            "properties": {name: {"type": "string"} for name in ("code", "detail", "pointer")},
+        },
+    },
+}
 
 
 def parse_batch_id(batch_id: str) -> JobId:
@@ -148,7 +155,7 @@ async def get_batch(caller: Reader, batch_id: BatchInPath, wait: jobs.Wait = 0) 
         None,
         "One JSON object a line, in the order of the queries, up to the first that is not answered yet.",
         404,
-        content={_LINES: {"schema": reference(QueryResult, "serialization")}},
+        content={_LINES: {"schema": _RESULT}},
     ),
 )
 async def read_results(
@@ -307,21 +314,21 @@ def _parameter(text: str) -> dict[str, Any]:
 
 
 def _require(caller: Caller, batch_id: JobId) -> None:
-    if not read_view(Questions, caller.tenant_id, caller.use, lambda questions: questions.is_batch(batch_id)):
+    if not read_view(BatchViews, caller.tenant_id, caller.use, lambda batches: batches.is_batch(batch_id)):
         raise not_found()
 
 
 def _ended(caller: Caller, batch_id: JobId, after: int, limit: int) -> list[tuple[Any, bytes | None]]:
     """Return the rows of ended queries with the answers."""
 
-    def read(questions: Questions) -> list[tuple[Any, bytes | None]]:
-        rows = questions.ended(batch_id, after=after, limit=limit)
+    def read(batches: BatchViews) -> list[tuple[Any, bytes | None]]:
+        rows = batches.ended(batch_id, after=after, limit=limit)
         bodies = {row.ordinal: row.body for row in rows if row.body is not None}
         others = {ordinal: other for ordinal, body in bodies.items() if (other := repeated(body)) is not None}
-        answers = questions.of(batch_id, set(others.values()))
+        answers = batches.of(batch_id, set(others.values()))
         return [(row, answers.get(others[row.ordinal]) if row.ordinal in others else row.body) for row in rows]
 
-    return read_view(Questions, caller.tenant_id, caller.use, read)
+    return read_view(BatchViews, caller.tenant_id, caller.use, read)
 
 
 async def _result_lines(caller: Caller, batch_id: JobId, after: int, limit: int) -> AsyncIterator[bytes]:

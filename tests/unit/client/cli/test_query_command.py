@@ -254,8 +254,8 @@ class DescribeUsage:
         ("arguments", "complaint"),
         [
             ("frobnicate", "No such command 'frobnicate'"),
-            ("query x", "Missing option '--namespace'"),
-            ("query -n kb", "Missing argument"),
+            ("query x", "name at least one"),
+            ("query -n kb", "give either TEXT or --file"),
             ("query x -n kb --method magic", "must be hybrid, full_text, semantic, keyword or vector"),
             ("query x -n kb --top-k many", "--top-k"),
             ("query x -n kb --nonsense", "No such option"),
