@@ -2665,21 +2665,21 @@ export class Operations extends Transport {
   /** Explain a missing chunk: `POST /v1/queries/{query_id}/why-not` */
   whyNot(queryId: string, body: WhyNotRequest, options?: RequestOptions): Promise<WhyNot>;
   /** Submit many queries: `POST /v1/query-batches` */
-  createQueryBatche(body: QueryBatchRequest | Blob | Uint8Array | ArrayBuffer, params?: {
+  createQueryBatch(body: QueryBatchRequest | Blob | Uint8Array | ArrayBuffer, params?: {
     /** With a body of JSON lines: fields for queries that leave them out, as in `{"namespaces": ["kb"]}`. */
     defaults?: string | null;
   }, options?: RequestOptions): Promise<JobAccepted>;
   /** Delete a batch of queries: `DELETE /v1/query-batches/{batch_id}` */
-  deleteQueryBatche(batchId: string, options?: RequestOptions): Promise<void>;
+  deleteQueryBatch(batchId: string, options?: RequestOptions): Promise<void>;
   /** Get a batch of queries, or wait for it: `GET /v1/query-batches/{batch_id}` */
-  getQueryBatche(batchId: string, params?: {
+  getQueryBatch(batchId: string, params?: {
     /** Seconds to hold the answer for, unless the job ends sooner. */
     wait?: number;
   }, options?: RequestOptions): Promise<Job>;
   /** Cancel a batch of queries: `POST /v1/query-batches/{batch_id}/cancel` */
-  cancelQueryBatche(batchId: string, options?: RequestOptions): Promise<Job>;
+  cancelQueryBatch(batchId: string, options?: RequestOptions): Promise<Job>;
   /** Read the results of a batch: `GET /v1/query-batches/{batch_id}/results` */
-  getQueryBatcheResults(batchId: string, params?: {
+  getQueryBatchResults(batchId: string, params?: {
     /** Only those after this `index`: that of the last one read. */
     after?: number;
     /** Lines at most. */
