@@ -55,12 +55,23 @@ def answer_next(use: Resources, channels: Mapping[ChannelName, Channel], ledger:
     batch = take_next(ledger, queue=IngestQueue.BATCH)
     if batch is None:
         return 0
-    with suppress(TenantGone):  # its queries go with it
-        _Slice(batch.tenant_id, batch.claims, use, channels, ledger).answer()
+    answer_claims(batch.tenant_id, batch.claims, use, channels, ledger)
     if batch.successor:
         for _ in range(2):
             ring(batch.successor.tenant_id, batch.successor.job_id, IngestQueue.BATCH)
     return len(batch.claims)
+
+
+def answer_claims(
+    tenant_id: TenantId,
+    claims: Sequence[ItemClaim],
+    use: Resources,
+    channels: Mapping[ChannelName, Channel],
+    ledger: Resources,
+) -> None:
+    """Answer claimed queries of one job. Claims that are lost meanwhile are left to others, all of them without MySQL."""
+    with suppress(TenantGone):  # its queries go with it
+        _Slice(tenant_id, claims, use, channels, ledger).answer()
 
 
 class _Slice:
