@@ -104,11 +104,12 @@ class _Slice:
 
     def answer(self) -> None:
         """Answer the queries in order, those that repeat another one last. Without MySQL the lease decides."""
-        job_id, claims = self._job_id, self._lease.claims
-        with unit_of_work(self._ledger.mysql) as work:
+        with unit_of_work(self._ledger.mysql) as work:  # an answer may stand where the query of a lost claim was
+            claims = Ledger(work.connection, self._tenant_id).still_held(self._lease.claims)
             questions = Questions(work.connection, self._tenant_id)
-            bodies = questions.of(job_id, [claim.ordinal for claim in claims])
-            size = questions.bytes_of(job_id)
+            bodies = questions.of(self._job_id, [claim.ordinal for claim in claims])
+            size = questions.bytes_of(self._job_id)
+        self._lease.release([claim for claim in self._lease.claims if claim not in claims])
         asked: dict[ItemClaim, Query] = {}
         repeats: dict[ItemClaim, int] = {}
         for claim in claims:

@@ -11,6 +11,7 @@ import pytest
 
 from pipeline.administration import steer_jobs
 from pipeline.channels.channel import Channel
+from pipeline.channels.circuit_breaker_store import CIRCUITS
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import EmbedderUnavailable, StoreUnavailable
 from pipeline.ingestion.accept import AcceptedJob, Refusal
@@ -165,7 +166,10 @@ class DescribeWhatIsAway:
         (item,) = items_of(corner.use, ticket)
         assert (item.status, item.code) == ("failed", "retrieval_unavailable")
         steer_jobs.retry(corner.tenant, ticket.job_id, corner.use, ring=lambda *_: None)
-        worked(corner, ticket, channels)
+        corner.use.redis.delete(CIRCUITS)
+        later = Resources(corner.use.settings)
+        worked(corner, ticket, make_channels(later), later)
+        later.close()
         assert corner.job(ticket).status == "succeeded"
 
 
