@@ -24,7 +24,7 @@ from pipeline.answer.result import RETRIEVAL_UNAVAILABLE, sent_problem
 from pipeline.errors import Unavailable
 from pipeline.outages import raise_for_outage
 from pipeline.query.compression import decompressed
-from pipeline.query.places import Place, Verdict, WorkKind, place_id
+from pipeline.query.places import Place, Verdict, WorkKind, lane_pool, place_id
 from pipeline.query.request import Query
 from pipeline.query.understanding import QueryState
 from pipeline.query.wake_names import wake_name
@@ -224,7 +224,7 @@ def _pool_of(query: Query, gateway: Gateway, *, in_lane: bool) -> tuple[str, int
     if dispatch.waits_for_model(query):
         return WorkKind.MODEL, None
     if in_lane:
-        return f"lane/{gateway.sign.process_id}", gateway.lane.threads
+        return lane_pool(gateway.sign.process_id), gateway.lane.threads
     return WorkKind.QUERY, None
 
 

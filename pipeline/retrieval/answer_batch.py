@@ -26,7 +26,7 @@ from pipeline.jobs.ledger_store import WORKER_LOST, ItemClaim, Ledger
 from pipeline.jobs.question_store import Questions
 from pipeline.outages import tolerate_outage
 from pipeline.query.compression import compressed, decompressed
-from pipeline.query.places import WorkKind
+from pipeline.query.places import WorkKind, lane_pool
 from pipeline.query.query_store import read_query
 from pipeline.query.request import Query, missing_namespaces
 from pipeline.records import ChannelName, FailureReason, IngestQueue, ItemState, JobId, TenantId
@@ -38,6 +38,7 @@ from pipeline.retrieval.understand import understand_at_once
 from pipeline.tenants.audit import AuditRow
 from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.namespace_store import Namespaces
+from pipeline.threads import start_call
 
 log = structlog.get_logger(__name__)
 
@@ -125,17 +126,22 @@ class _Slice:
                 repeats[claim] = earlier
             else:
                 asked[claim] = read_query(decompressed(body))
-        for some in _groups(list(asked), _EMBEDDED_TOGETHER):
-            self._answer_some({claim: asked[claim] for claim in some})
+        pools = pools_of_queries(self._use)
+        groups = list(_groups(list(asked), _EMBEDDED_TOGETHER))
+        embedding = start_call(self._embed, [asked[claim] for claim in groups[0]]) if groups else None
+        for number, some in enumerate(groups, start=1):
+            assert embedding is not None
+            embedding.result()
+            if number < len(groups):  # while these are answered
+                embedding = start_call(self._embed, [asked[claim] for claim in groups[number]])
+            self._answer_some({claim: asked[claim] for claim in some}, pools)
         self._write()
         self._repeat(repeats)
         self._write()
 
-    def _answer_some(self, asked: Mapping[ItemClaim, Query]) -> None:
-        ready = self._prepared(asked)
-        self._embed(list(ready.values()))
-        for claim, query in ready.items():
-            give_way(self._use)
+    def _answer_some(self, asked: Mapping[ItemClaim, Query], pools: Sequence[str]) -> None:
+        for claim, query in self._prepared(asked).items():
+            give_way(self._use, pools)
             if claim not in self._lease.claims:  # cancelled, or taken over
                 continue
             try:
@@ -249,11 +255,20 @@ class _Slice:
         close_jobs(self._tenant_id, [job_id], ledger, self._ledger, work)
 
 
-def give_way(use: Resources, *, sleep: Callable[[float], object] = time.sleep) -> None:
-    """Wait until no query of any tenant is under way that a caller asked by itself, or for a second."""
+def pools_of_queries(use: Resources) -> tuple[str, ...]:
+    """Return the pools in which single queries have places, those of every gateway's lane as well."""
+    pools: tuple[str, ...] = (WorkKind.QUERY, WorkKind.MODEL)
+    with suppress(Unavailable):
+        signs = [state.sign for state in use.heartbeats.processes() if not state.is_silent]
+        pools += tuple(lane_pool(sign.process_id) for sign in signs if "gateway" in sign.serves)
+    return pools
+
+
+def give_way(use: Resources, pools: Sequence[str], *, sleep: Callable[[float], object] = time.sleep) -> None:
+    """Wait until no query of any tenant has a place in these pools, or for a second."""
     deadline = Deadline.after(_LONGEST_PAUSE_S)
     with suppress(Unavailable):
-        while not deadline.has_passed and any(use.places.held((WorkKind.QUERY, WorkKind.MODEL)).values()):
+        while not deadline.has_passed and any(use.places.held(pools).values()):
             sleep(_LOOK_AGAIN_S)
 
 

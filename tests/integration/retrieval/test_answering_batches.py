@@ -25,7 +25,7 @@ from pipeline.query.query_store import read_query
 from pipeline.query.request import Query, Recalled
 from pipeline.records import ChannelName, IngestQueue, Namespace
 from pipeline.resources import Resources
-from pipeline.retrieval.answer_batch import answer_claims, answer_next, give_way
+from pipeline.retrieval.answer_batch import answer_claims, answer_next, give_way, pools_of_queries
 from pipeline.retrieval.compose import render
 from pipeline.retrieval.make_channels import make_channels
 from pipeline.retrieval.submit_batch import submit_batch
@@ -228,7 +228,7 @@ class DescribeTurns:
         worked(corner, first, channels)
 
     def it_gives_way_while_a_caller_waits_for_an_answer(self, use_alone, tenant):
-        places, looked = Places(use_alone.redis), []
+        places, looked, pools = Places(use_alone.redis), [], pools_of_queries(use_alone)
         place = Place(pool=WorkKind.QUERY, most=0, left_s=30)
         assert places.take(tenant, "q", place) is Verdict.TAKEN
 
@@ -237,9 +237,9 @@ class DescribeTurns:
             if len(looked) == 3:
                 places.give_back(tenant, "q", WorkKind.QUERY)
 
-        give_way(use_alone, sleep=pause)
+        give_way(use_alone, pools, sleep=pause)
         assert len(looked) == 3
-        give_way(use_alone, sleep=pause)
+        give_way(use_alone, pools, sleep=pause)
         assert len(looked) == 3
 
 
