@@ -72,13 +72,10 @@ _RESULT = {
     "required": ["index", "id", "status", "answer", "error"],
     "properties": {
         "index": {"type": "integer", "description": "The position of the query in the batch, from 0."},
-        "id": {"type": ["string", "null"], "description": "As it was sent."},
+        "id": {"anyOf": [{"type": "string"}, {"type": "null"}], "description": "As it was sent."},
         "status": {"enum": ["succeeded", "failed", "cancelled"]},
         "answer": {"anyOf": [reference(Answer, "serialization"), {"type": "null"}]},
-        "error": {
-            "type": ["object", "null"],
-            "properties": {name: {"type": "string"} for name in ("code", "detail", "pointer")},
-        },
+        "error": {"anyOf": [{"type": "object", "additionalProperties": {"type": "string"}}, {"type": "null"}]},
     },
 }
 

@@ -18,6 +18,7 @@ from pipeline.ingestion.accept import AcceptedJob, Refusal
 from pipeline.ingestion.run import take
 from pipeline.jobs.batch_view_store import repeated
 from pipeline.jobs.question_store import Questions
+from pipeline.maintenance.erase import erase_tenant
 from pipeline.query.compression import decompressed
 from pipeline.query.place_store import Places
 from pipeline.query.places import Place, Verdict, WorkKind
@@ -76,7 +77,7 @@ def worked(corner: Corner, ticket: AcceptedJob, channels: Any, use: Resources | 
 
 
 def answers(corner: Corner, ticket: AcceptedJob) -> list[dict[str, Any]]:
-    """What is stored of each query: answers without id and timings."""
+    """The stored answers, without their timings."""
     with unit_of_work(corner.use.mysql) as work:
         rows = Questions(work.connection, corner.tenant).ended(ticket.job_id, after=-1, limit=1000)
     found = [json.loads(decompressed(row.body)) for row in rows if row.body is not None and repeated(row.body) is None]
@@ -186,9 +187,9 @@ class DescribeTheEndOfABatch:
     def it_ends_with_its_tenant(self, corner, channels):
         ticket = submitted(corner, *QUESTIONS)
         taken = take(corner.tenant, ticket.job_id, corner.use, queue=IngestQueue.BATCH)
-        corner.execute("DELETE FROM tenants WHERE tenant_id = :tenant")
+        erase_tenant(corner.tenant, corner.use)
         answer_claims(corner.tenant, taken.items, corner.use, channels, corner.use)
-        assert answers(corner, ticket) == []
+        assert corner.rows("computation_bodies") == corner.rows("job_items") == 0
 
     def it_fails_a_query_whose_namespace_is_gone(self, corner, channels):
         ticket = submitted(corner, "red fox")
