@@ -70,7 +70,14 @@ def comparable(answer: dict[str, Any]) -> dict[str, Any]:
 class DescribeBatches:
     def it_answers_each_query_as_a_single_one(self, asker):
         client, namespace = asker
-        settings = {"namespaces": [namespace], "context": {}, "highlight": True}
+        patient = {"channels": {name: {"timeout_ms": 2000} for name in ("keyword", "semantic")}}
+        settings = {
+            "namespaces": [namespace],
+            "context": {},
+            "highlight": True,
+            "retrieve": patient,
+            "deadline_ms": 20_000,
+        }
         queries = [{"id": f"q{n}", "query_text": text, "top_k": n + 1} for n, text in enumerate(QUESTIONS)]
         path = submitted(client, queries, **settings)
         found = results(client, path, len(queries))

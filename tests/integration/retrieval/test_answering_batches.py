@@ -38,8 +38,8 @@ QUESTIONS = ("red fox", "hunt night", "高血压 salt", "PPR-9087", "unicorn")
 
 
 @pytest.fixture
-def corner(use_alone, tenant) -> Corner:
-    return animals(use_alone, tenant, Namespace("kb"))
+def corner(use_alone) -> Corner:
+    return animals(use_alone, make_tenant(use_alone)[0], Namespace("kb"))
 
 
 @pytest.fixture
