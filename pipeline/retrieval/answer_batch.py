@@ -32,6 +32,7 @@ from pipeline.query.request import Query, missing_namespaces
 from pipeline.records import ChannelName, FailureReason, IngestQueue, ItemState, JobId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.answer_query import answer_unstored
+from pipeline.retrieval.ask_channels import settled
 from pipeline.retrieval.compose import render
 from pipeline.retrieval.record_search import search_row
 from pipeline.retrieval.understand import understand_at_once
@@ -45,6 +46,7 @@ log = structlog.get_logger(__name__)
 _WRITTEN_TOGETHER: Final = 16  # answers in a transaction
 _WRITTEN_AFTER_S: Final = 2.0  # at the latest, so that callers see progress
 _EMBEDDED_TOGETHER: Final = 16  # queries in a call of the model, which has the time of one
+_LONGEST_EMBEDDING_S: Final = 5.0  # then each query asks for its own, as after a failure
 _LOOK_AGAIN_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 1.0  # before each query, so that a batch moves on however many others ask
 _MOST_BYTES: Final = 512 * 1024**2  # of the answers of one batch, compressed
@@ -131,7 +133,7 @@ class _Slice:
         embedding = start_call(self._embed, [asked[claim] for claim in groups[0]]) if groups else None
         for number, some in enumerate(groups, start=1):
             assert embedding is not None
-            embedding.result()
+            settled(embedding, Deadline.after(_LONGEST_EMBEDDING_S), bug="batch_embedding_bug", job_id=self._job_id)
             if number < len(groups):  # while these are answered
                 embedding = start_call(self._embed, [asked[claim] for claim in groups[number]])
             self._answer_some({claim: asked[claim] for claim in some}, pools)
