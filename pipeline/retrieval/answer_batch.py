@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import structlog
@@ -48,7 +49,7 @@ _WRITTEN_AFTER_S: Final = 2.0  # at the latest, so that callers see progress
 _EMBEDDED_TOGETHER: Final = 16  # queries in a call of the model, which has the time of one
 _LONGEST_EMBEDDING_S: Final = 5.0  # then each query asks for its own, as after a failure
 _LOOK_AGAIN_S: Final = 0.01
-_LONGEST_PAUSE_S: Final = 1.0  # before each query, so that a batch moves on however many others ask
+_LONGEST_PAUSE_S: Final = 0.5  # before each step of a query, so that a batch moves on however many others ask
 _MOST_BYTES: Final = 512 * 1024**2  # of the answers of one batch, compressed
 
 
@@ -143,11 +144,10 @@ class _Slice:
 
     def _answer_some(self, asked: Mapping[ItemClaim, Query], pools: Sequence[str]) -> None:
         for claim, query in self._prepared(asked).items():
-            give_way(self._use, pools)
             if claim not in self._lease.claims:  # cancelled, or taken over
                 continue
             try:
-                self._answer_one(claim, query)
+                self._answer_one(claim, query, pools)
             except PipelineError as error:
                 self._fail(claim, error.code, error.public, FailureReason.GAVE_UP)
             except Exception as error:
@@ -189,11 +189,11 @@ class _Slice:
             with tolerate_outage(log.warning, "batch_not_embedded", queries=len(those), also=(PipelineError,)):
                 semantic.prepare(those[0], [query.query_text for query in those])
 
-    def _answer_one(self, claim: ItemClaim, query: Query) -> None:
+    def _answer_one(self, claim: ItemClaim, query: Query, pools: Sequence[str]) -> None:
         now = time.time()
         query = replace(query, created_at=now, deadline_at=now + query.plan.deadline_ms / 1000)
         query = understand_at_once(query, self._use)
-        answer = answer_unstored(query, self._use, self._channels)
+        answer = answer_unstored(query, self._use, self._channels, pause=partial(give_way, self._use, pools))
         if answer.error is not None:
             self._try_later(claim, answer)
             return
@@ -266,12 +266,14 @@ def pools_of_queries(use: Resources) -> tuple[str, ...]:
     return pools
 
 
-def give_way(use: Resources, pools: Sequence[str], *, sleep: Callable[[float], object] = time.sleep) -> None:
-    """Wait until no query of any tenant has a place in these pools, or for a second."""
+def give_way(use: Resources, pools: Sequence[str], *, sleep: Callable[[float], object] = time.sleep) -> float:
+    """Wait until no query of any tenant has a place in these pools, or for a second; return the seconds."""
+    began = time.perf_counter()
     deadline = Deadline.after(_LONGEST_PAUSE_S)
     with suppress(Unavailable):
         while not deadline.has_passed and any(use.places.held(pools).values()):
             sleep(_LOOK_AGAIN_S)
+    return time.perf_counter() - began
 
 
 def _groups(claims: Sequence[ItemClaim], size: int) -> Iterable[Sequence[ItemClaim]]:

@@ -149,9 +149,12 @@ def _composed(
         return arrived, _compose_or_report(arrived, use, channels)
 
 
-def answer_unstored(query: Query, use: Resources, channels: Mapping[ChannelName, Channel]) -> Answer:
+def answer_unstored(
+    query: Query, use: Resources, channels: Mapping[ChannelName, Channel], *, pause: Callable[[], float]
+) -> Answer:
     """Answer a query that Redis does not hold, as the tasks of its chord do, with the same breakers, bulkhead, metrics and log
-    lines. The caller stores the answer. Never raises for a dependency."""
+    lines. The caller stores the answer. ``pause`` is called before each step and returns its seconds, which are none of the
+    query's time. Never raises for a dependency."""
     understanding = start_call(ask_model, query, use) if query.model_steps else None
 
     def ask(name: ChannelName) -> tuple[Envelope, float]:
@@ -161,7 +164,11 @@ def answer_unstored(query: Query, use: Resources, channels: Mapping[ChannelName,
         measure_channel(query, envelope, elapsed_ms, use.meter)
         return envelope, elapsed_ms
 
-    results = side_by_side(query, ask, query.channels)
+    results: dict[ChannelName, tuple[Envelope, float]] = {}
+    for name in query.channels:
+        query = _delayed(query, pause())
+        results |= side_by_side(query, ask, [name])
+    query = _delayed(query, pause())
     state = QueryState(
         query=query,
         status="running",
@@ -175,6 +182,10 @@ def answer_unstored(query: Query, use: Resources, channels: Mapping[ChannelName,
     log_answer(query, answer, first=True)
     keep_trace(arrived, answer, use)
     return answer
+
+
+def _delayed(query: Query, seconds: float) -> Query:
+    return replace(query, created_at=query.created_at + seconds, deadline_at=query.deadline_at + seconds)
 
 
 def fail(tenant_id: TenantId, query_id: QueryId, use: Resources) -> bool:
