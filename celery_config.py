@@ -39,6 +39,7 @@ _QUEUE_OF = {
     TaskName.UNDERSTAND: Queue.RERANK,
     TaskName.ANSWER: Queue.ANSWER,
     TaskName.FINISH: Queue.ANSWER,
+    TaskName.BATCH: Queue.BATCH,
     TaskName.EXPLAIN: Queue.RERANK,  # asks channels or a model; a tenant has few of them under way
     TaskName.COMPUTE: Queue.COMPUTE,
 }

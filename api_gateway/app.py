@@ -62,6 +62,7 @@ from api_gateway.resources.retrieval import (
     feedback,
     profiles,
     queries,
+    query_batches,
     recall,
     written_answers,
 )
@@ -92,6 +93,7 @@ _ROUTERS = (
     files,
     examples,
     jobs,
+    query_batches,
     events,
     dead_letters,
     webhooks,

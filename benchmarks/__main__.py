@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import (
+    batches,
     console,
     corpus,
     curves,
@@ -39,6 +40,7 @@ from benchmarks.keyword_search import large as keyword_large
 _RESULTS = Path(__file__).parent / "results"
 _SECTIONS = ("ingest", "query", "semantic")
 _ON_REQUEST = (
+    "batches",
     "console",
     "graphs",
     "growth",
@@ -88,7 +90,7 @@ def main(arguments: list[str]) -> int:
         return 2
     judged: list[str] = []
     texts: list[corpus.Text] = []
-    if chosen.folder and "price" in sections:
+    if chosen.folder and {"batches", "price"} & set(sections):
         texts, judged = corpus.of_collection(chosen.folder)
     elif set(sections) - _WITHOUT_CORPUS:
         texts = corpus.documents(chunks=chunks, seed=chosen.seed)
@@ -140,6 +142,9 @@ def main(arguments: list[str]) -> int:
     if "price" in sections:
         results = price.run(texts, namespace=namespace, seed=seed, count=count(_QUERIES), judged=judged)
         report("price", results, price.show)
+    if "batches" in sections:
+        results = batches.run(texts, namespace=namespace, seed=seed, count=count(_QUERIES), judged=judged)
+        report("batches", results, batches.show)
     if "lanes" in sections:
         report("lanes", lanes.run(texts, namespace=namespace, seed=seed, count=count(_LANE_QUERIES)), lanes.show)
     if "semantic" in sections:
@@ -190,7 +195,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1)
     of_folder = (
         "parsers: its PDF files and Word documents, for the words kept; graphs: its judged collections and texts;"
-        " price: a judged collection instead of the synthetic documents"
+        " batches, price: a judged collection instead of the synthetic documents"
     )
     parser.add_argument("--folder", type=Path, help=of_folder)
     parser.add_argument("--no-peers", action="store_true", help="do not install and measure other products")

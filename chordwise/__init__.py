@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from chordwise.api.namespaces import NamespaceInfo as NamespaceInfo
     from chordwise.api.profiles import Profile as Profile
     from chordwise.api.profiles import ProfileVersion as ProfileVersion
+    from chordwise.api.queries import BatchedAnswer as BatchedAnswer
     from chordwise.api.queries import Citation as Citation
     from chordwise.api.queries import Context as Context
     from chordwise.api.queries import Entity as Entity
@@ -120,7 +121,7 @@ _HOMES = {
     "api.keys": "ApiKey CurrentKey",
     "api.namespaces": "Alignment NamespaceAlignment NamespaceDeletion NamespaceFields NamespaceInfo",
     "api.profiles": "Profile ProfileVersion",
-    "api.queries": "Citation Context Entity Hit HitSource PendingQuery QueryResult Rerank Stats",
+    "api.queries": "BatchedAnswer Citation Context Entity Hit HitSource PendingQuery QueryResult Rerank Stats",
     "api.sources": "SourceDeletion SourceInfo",
     "api.tenants": "AuditEntry Quota Quotas Tenant TenantErasure TenantQuotas",
     "api.webhooks": "Delivery NotGenuine Webhook verify_webhook",

@@ -45,7 +45,7 @@ class Operations(
     ArchiveOperations,  # export, import
     EntityOperations,
     ExampleOperations,  # import, statistics, verification
-    QueryOperations,  # ask, submit, fetch, cancel
+    QueryOperations,  # ask, submit, fetch, cancel; many at once
     ExplanationOperations,  # trace, why not, replay
     FeedbackOperations,  # ratings and judgments
     ProfileOperations,

@@ -37,7 +37,14 @@ _NAMES = {
     ("get", "/v1/jobs/{job_id}/events"): "followJob",
     ("get", "/v1/queries/{query_id}/events"): "followQuery",
 }
-_IRREGULAR = {"queries": "query", "entities": "entity", "deliveries": "delivery", "feedback": "feedback"}
+_IRREGULAR = {
+    "queries": "query",
+    "query-batches": "query-batch",
+    "batches": "batch",
+    "entities": "entity",
+    "deliveries": "delivery",
+    "feedback": "feedback",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

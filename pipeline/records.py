@@ -339,10 +339,11 @@ class Priority(enum.StrEnum):
 
 
 class IngestQueue(enum.StrEnum):
-    """The queues of ingestion; each has worker processes of its own."""
+    """The queues of the ledger; the workers of each claim its items."""
 
     INGEST = "ingest"  # batches of documents
     LONG = "long"  # one document at a time: those that take longer than their share while other tenants wait
+    BATCH = "batch"  # slices of the queries of a batch
 
 
 class FailureReason(enum.StrEnum):

@@ -34,6 +34,7 @@ _BROKER_ERRORS = (OperationalError, KombuError, RedisError, OSError, *AMQP_ERROR
 # More bells would only wake workers for too little work; a full batch rings for the next one.
 _BELLS_AT_ONCE = 16
 _BELL_EXPIRES_S = 3600
+_BELLS = {IngestQueue.INGEST: TaskName.INGEST, IngestQueue.LONG: TaskName.LONG, IngestQueue.BATCH: TaskName.BATCH}
 # A flood of small jobs, or an hour without a worker, would leave more bells than work: 89,000 expired ones took eight
 # minutes to drop, in which nothing was ingested. The sweeper rings for items that are due once they are gone.
 _MOST_BELLS = 256
@@ -56,11 +57,11 @@ def get_ready() -> None:
         log.warning("broker_not_connected", **_reason(error))
 
 
-def ring(accepted: AcceptedJob) -> None:
+def ring(accepted: AcceptedJob, queue: IngestQueue = IngestQueue.INGEST) -> None:
     """Wake workers for a job that was just accepted. Never raises: the sweeper rings again."""
     batches = -(-accepted.due // settings().ingest_batch_documents)
     for _ in range(min(batches, _BELLS_AT_ONCE)):
-        if not ring_for(accepted.tenant_id, accepted.job_id, request_id=accepted.request_id):
+        if not ring_for(accepted.tenant_id, accepted.job_id, queue, request_id=accepted.request_id):
             return
 
 
@@ -70,8 +71,7 @@ def ring_for(
     """Ring once for a job's due items in a queue, unless many bells wait: each serves the tenant whose turn it is. Returns
     False if the broker did not accept it, which only delays them."""
     arguments = {"tenant_id": tenant_id, "job_id": job_id}
-    name = TaskName.LONG if queue is IngestQueue.LONG else TaskName.INGEST
-    message = _signature(name, arguments, request_id=request_id, expires_s=_BELL_EXPIRES_S)
+    message = _signature(_BELLS[queue], arguments, request_id=request_id, expires_s=_BELL_EXPIRES_S)
     try:
         refuse_in_alarm()
         with producer.producer_or_acquire() as publisher:

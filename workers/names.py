@@ -12,6 +12,7 @@ class Queue(enum.StrEnum):
     LONG = "long"  # single documents that take long while other tenants wait
     RECALL = "recall"  # the header tasks of a query's chord, one per channel
     ANSWER = "answer"  # its callback: fuse, rerank, hydrate
+    BATCH = "batch"  # slices of the queries of a batch
     RERANK = "rerank"  # steps that wait for a model: understanding, and the callback of queries that need one
     COMPUTE = "compute"  # work for waiting callers of the gateway, except queries: previews, books, edits, comparisons
     UPKEEP = "upkeep"  # the sweeper and other periodic work
@@ -30,6 +31,7 @@ class TaskName(enum.StrEnum):
     UNDERSTAND = "recall.understand"
     ANSWER = "recall.answer"
     FINISH = "recall.finish"
+    BATCH = "recall.batch"
     EXPLAIN = "recall.explain"
     COMPUTE = "compute.step"
     SWEEP = "upkeep.sweep"

@@ -29,7 +29,7 @@ ROLES: Mapping[str, Role] = MappingProxyType(
         # The same for documents that take long, so that other tenants' batches have processes that are free.
         "long": Role(queues=(Queue.LONG,), pool="prefork", concurrency=1),
         # Queries wait for databases, in threads; start one per processor, because threads share an interpreter.
-        "queries": Role(queues=(Queue.RECALL, Queue.ANSWER), pool="threads", concurrency=4, events=False),
+        "queries": Role(queues=(Queue.RECALL, Queue.ANSWER, Queue.BATCH), pool="threads", concurrency=4, events=False),
         # Previews, books of examples, edits and comparisons, in processes that a time limit can stop. One tenant occupies
         # at most two of them for long.
         "compute": Role(queues=(Queue.COMPUTE,), pool="prefork", concurrency=3),

@@ -26,7 +26,7 @@ from pipeline.errors import Unavailable
 from pipeline.filters.readers import Principals
 from pipeline.outages import raise_for_outage
 from pipeline.query.compression import decompressed
-from pipeline.query.places import Place, Verdict, WorkKind, place_id
+from pipeline.query.places import Place, Verdict, WorkKind, lane_pool, place_id
 from pipeline.query.request import Query
 from pipeline.query.understanding import QueryState
 from pipeline.query.wake_names import wake_name
@@ -48,10 +48,15 @@ _ABANDONED_S: Final = 1.0  # after the deadline; a query still unanswered then h
 async def asked_query(body: Decoded, caller: Caller, *, request_id: str | None = None) -> Query:
     """Parse a body of `/v1/queries` into a query under ``request_id`` or the request's own. Its deadline counts from
     the arrival of the request. Raises Problem."""
+    return (await query_maker(caller, request_id=request_id))(body)
+
+
+async def query_maker(caller: Caller, *, request_id: str | None = None) -> Callable[[Decoded], Query]:
+    """Return a function that parses bodies into queries of this caller, as `asked_query` does; it raises Problem."""
     gateway = caller.gateway
     configuration = await gateway.configurations.of(caller.tenant_id)
-    return to_query(
-        body,
+    return partial(
+        to_query,
         tenant_id=caller.tenant_id,
         request_id=request_id or caller.request_id,
         use=gateway.settings,
@@ -232,7 +237,7 @@ def _pool_of(query: Query, gateway: Gateway, *, in_lane: bool) -> tuple[str, int
     if dispatch.waits_for_model(query):
         return WorkKind.MODEL, None
     if in_lane:
-        return f"lane/{gateway.sign.process_id}", gateway.lane.threads
+        return lane_pool(gateway.sign.process_id), gateway.lane.threads
     return WorkKind.QUERY, None
 
 

@@ -16,6 +16,7 @@ from pipeline.administration.manage_tenants import own_requests_per_minute
 from pipeline.errors import StoreUnavailable, Unavailable
 from pipeline.outages import tolerate_outage
 from pipeline.query.configuration import Configuration, built_in_configuration
+from pipeline.query.request import missing_namespaces
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.request_buckets import Rate
@@ -248,13 +249,12 @@ class KnownNamespaces:
     ) -> tuple[Namespace, ...]:
         existing = list_documents.existing_namespaces(tenant_id, self._use, names)
         self._record_use(tenant_id, existing)
-        missing = [(position, name) for position, name in enumerate(names) if name not in existing]
-        needed = [(position, name) for position, name in missing if name not in optional] if existing else missing
+        missing, needed = missing_namespaces(names, existing, optional=optional)
         if needed:
-            errors = [{"pointer": f"/namespaces/{position}", "detail": "does not exist"} for position, _ in needed]
-            detail = f"There is no namespace {needed[0][1]}."
-            raise Problem(404, "namespace_not_found", detail, errors=errors)
-        return tuple(name for _, name in missing)
+            pointers = [f"/namespaces/{position}" for position, name in enumerate(names) if name in needed]
+            errors = [{"pointer": where, "detail": "does not exist"} for where in pointers]
+            raise Problem(404, "namespace_not_found", f"There is no namespace {needed[0]}.", errors=errors)
+        return missing
 
     def _record_use(self, tenant_id: TenantId, names: Collection[Namespace]) -> None:
         with tolerate_outage(log.warning, "namespace_use_not_recorded", namespaces=len(names)):

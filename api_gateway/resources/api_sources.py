@@ -35,12 +35,16 @@ from pipeline.setting_values import ChannelTime
 _NOT_OF_THE_SOURCE = frozenset({"tenant_id", "name", "created_at", "updated_at"})
 
 
-class HeaderIn(Wire):
-    """A header whose value is not in the request: `from` names a secret in the installation's environment, `kept` keeps
-    the stored value."""
+class HeaderOut(Shape):
+    """The location of a header's value: in the environment, under the name `from`, or stored."""
 
     from_: Annotated[str | None, Field(alias="from")] = None
     kept: bool | None = None
+
+
+class HeaderIn(HeaderOut, Wire):
+    """A header whose value is not in the request: `from` names a secret in the installation's environment, `kept` keeps
+    the stored value."""
 
 
 class ApiSourceRequest(Wire):
@@ -63,13 +67,6 @@ class ApiSourceRequest(Wire):
     applies_filters: bool = False
     enabled: bool = True
     tenant_id: str | None = None
-
-
-class HeaderOut(Shape):
-    """The location of a header's value: in the environment, under the name `from`, or stored."""
-
-    from_: Annotated[str | None, Field(alias="from")] = None
-    kept: bool | None = None
 
 
 class ApiSourceOut(Shape):

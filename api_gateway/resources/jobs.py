@@ -191,7 +191,7 @@ def view_of(caller: Caller, job_id: JobId) -> JobView:
 async def cancel(caller: Writer, job_id: JobInPath) -> Response:
     """Cancel a job. Completed documents stay; the others are cancelled, also those a worker is processing. Cancelling
     again changes nothing. A job that ended by itself is a 409."""
-    return await _steer(caller, job_id, steer_jobs.cancel)
+    return await steer(caller, job_id, steer_jobs.cancel)
 
 
 @router.post(
@@ -200,7 +200,7 @@ async def cancel(caller: Writer, job_id: JobInPath) -> Response:
 )
 async def retry(caller: Writer, job_id: JobInPath) -> Response:
     """Retry a job's failed or cancelled documents with new attempts. A job that has ended without any of them is a 409."""
-    return await _steer(caller, job_id, functools.partial(steer_jobs.retry, ring=ring_for))
+    return await steer(caller, job_id, functools.partial(steer_jobs.retry, ring=ring_for))
 
 
 @router.post(
@@ -209,7 +209,7 @@ async def retry(caller: Writer, job_id: JobInPath) -> Response:
 )
 async def pause(caller: Writer, job_id: JobInPath) -> Response:
     """Pause a job. Pausing again changes nothing. A job that has ended is a 409."""
-    return await _steer(caller, job_id, steer_jobs.pause)
+    return await steer(caller, job_id, steer_jobs.pause)
 
 
 @router.post(
@@ -217,10 +217,10 @@ async def pause(caller: Writer, job_id: JobInPath) -> Response:
 )
 async def resume(caller: Writer, job_id: JobInPath) -> Response:
     """Resume a job. Resuming a job that is not paused changes nothing. A job that has ended is a 409."""
-    return await _steer(caller, job_id, functools.partial(steer_jobs.resume, ring=ring_for))
+    return await steer(caller, job_id, functools.partial(steer_jobs.resume, ring=ring_for))
 
 
-async def _steer(caller: Caller, job_id: JobId, change: Callable[[TenantId, JobId, Resources], object]) -> Response:
+async def steer(caller: Caller, job_id: JobId, change: Callable[[TenantId, JobId, Resources], object]) -> Response:
     """Apply the change and return the job afterwards."""
 
     def run() -> Response:

@@ -35,14 +35,14 @@ class NamespacePage(Page[Namespace]):
     """Namespaces by name."""
 
 
-def accepted_response(accepted: AcceptedJob) -> Response:
-    """Return 202 for a job in the ledger."""
+def accepted_response(accepted: AcceptedJob, *, path: str = "jobs") -> Response:
+    """Return 202 for a job in the ledger, found under ``path``."""
     body: dict[str, Any] = {"job_id": accepted.job_id, "status": "queued", "total": accepted.total}
     if accepted.renamed:
         body["renamed"] = renamed_json(accepted)
     if (reason := dispatch.alarm()) is not None:
         body["delayed"] = reason
-    return json_response(body, status=202, headers={"Location": f"/v1/jobs/{accepted.job_id}"})
+    return json_response(body, status=202, headers={"Location": f"/v1/{path}/{accepted.job_id}"})
 
 
 def renamed_json(accepted: AcceptedJob) -> list[dict[str, Any]]:

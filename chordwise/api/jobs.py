@@ -163,21 +163,19 @@ class Follower(EventStream[JobEvent]):
 
     def event(self, kind: str, event_id: str, data: Any) -> JobEvent:
         """Return the event; it carries the state of the last progress if it has none."""
-        error, speed = None, _Speed()
+        error, speed = None, None
         if kind == "item_failed":
             error = decode(JobError, data)
         elif kind in ("progress", "finished"):
-            self._job, speed = decode(Job, data), decode(_Speed, data)
+            self._job, speed = decode(Job, data), decode(JobProgress, data)
         self.finished = kind == "finished"
         raw = data if isinstance(data, dict) else {}
-        return JobEvent(
-            kind=kind, id=event_id, job=self._job, error=error, rate=speed.rate, eta_seconds=speed.eta_seconds, raw=raw
-        )
+        rate, eta_seconds = (None, None) if speed is None else (speed.rate, speed.eta_seconds)
+        return JobEvent(kind=kind, id=event_id, job=self._job, error=error, rate=rate, eta_seconds=eta_seconds, raw=raw)
 
 
-class _Speed(Result):
-    rate: float | None = None
-    eta_seconds: int | None = None
+class JobProgress(job.JobProgress, Result):
+    """The counters of a job in an event, with its rate and the seconds to its end."""
 
 
 class JobOperations(Resource):

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field, replace
 from typing import Any, TypedDict, Unpack
 
+from chordwise.api.jobs import Job
 from chordwise.contract import answer
 from chordwise.errors import InvalidInput, QueryFailed, UnexpectedAnswer
 from chordwise.records import Result, decode
 from chordwise.resource import LONGEST_HOLD_S, Resource, as_content, given, operation, path
-from chordwise.retries import exchange
+from chordwise.retries import PATIENT, exchange
 from chordwise.transport import Call, Steps, plain
 
 _UNFINISHED = frozenset({"queued", "running"})
 _PATH = "/v1/queries"
 _PASSED = ("top_k", "profile", "context", "highlight", "user_profile", "trace", "group_by", "group_size")
+MOST_IN_A_BATCH = 10_000  # queries
+_RESULTS_AT_ONCE = 200  # that one request reads
 _LONGEST_ID = 128  # the server replaces a longer id by its own
 
 
@@ -146,6 +151,17 @@ class PendingQuery(Result):
     status: str = "queued"
 
 
+class BatchedAnswer(Result):
+    """The outcome of one query of a batch. ``index``: its position, from 0. ``id``: as it was sent. ``error`` has the ``code``
+    and the ``detail`` of one that failed; ``answer`` is None then, and for one that was cancelled."""
+
+    index: int
+    id: str | None = None
+    status: str = "succeeded"
+    answer: QueryResult | None = None
+    error: Mapping[str, Any] | None = None
+
+
 class QueryOperations(Resource):
     """Operations on queries."""
 
@@ -203,6 +219,89 @@ class QueryOperations(Resource):
         """Cancel a query, or delete its answer. ProblemError with status 404 if there is none."""
         return self._delete(path("queries", query_id_of(query)))
 
+    @operation
+    def submit_queries(
+        self,
+        queries: Iterable[str | Mapping[str, Any]],
+        *,
+        request_id: str | None = None,
+        **options: Unpack[QueryKeywords],
+    ) -> Steps[Job]:
+        """Submit up to 10,000 queries to be answered behind the queries of callers that wait, and return the batch, which is a
+        job: ``wait``, ``events``, ``pause_job`` and the others take it. ``queries``: texts, or bodies of queries with an ``id``
+        each if you like; ``options`` hold for those that leave them out."""
+        return self._submit_batch(queries, request_id, options)
+
+    @operation
+    def query_batch(self, batch: Job | str) -> Steps[Job]:
+        """Return the counts of a batch."""
+        return self._one(Job, "GET", path("query-batches", _batch_id(batch)))
+
+    @operation
+    def batch_results(
+        self, batch: Job | str, *, after: int = -1, limit: int = _RESULTS_AT_ONCE, wait: float = 0
+    ) -> Steps[list[BatchedAnswer]]:
+        """Return the results after the index ``after`` in the order of the queries, up to the first that is not answered yet.
+        ``wait``: seconds to wait for one if there is none. Each query has a result in the end."""
+        return self._batch_results(_batch_id(batch), after, limit, wait)
+
+    @operation
+    def cancel_batch(self, batch: Job | str) -> Steps[Job]:
+        """Cancel the queries of a batch that are not answered. ProblemError with status 409 if it has already ended."""
+        return self._one(Job, "POST", path("query-batches", _batch_id(batch), "cancel"))
+
+    @operation
+    def delete_batch(self, batch: Job | str) -> Steps[None]:
+        """Delete the queries and answers of a batch before they expire; one that runs is cancelled."""
+        return self._delete(path("query-batches", _batch_id(batch)))
+
+    @operation
+    def query_many(
+        self,
+        queries: Iterable[str | Mapping[str, Any]],
+        *,
+        timeout: float | None = None,
+        request_id: str | None = None,
+        on_result: Callable[[BatchedAnswer], object] | None = None,
+        **options: Unpack[QueryKeywords],
+    ) -> Steps[list[BatchedAnswer]]:
+        """Submit any number of queries as ``submit_queries`` does, in batches of 10,000, and return the results of all in their
+        order. ``on_result`` gets each as it comes. A query that fails is returned, not raised. Each batch is deleted once its
+        results are read. Raises Timeout after ``timeout`` seconds without all results; None waits without limit."""
+        waiting, results = list(queries), list[BatchedAnswer]()
+        deadline = self._clock() + (math.inf if timeout is None else timeout)
+        for start in range(0, len(waiting), MOST_IN_A_BATCH):
+            some = waiting[start : start + MOST_IN_A_BATCH]
+            batch = yield from self._submit_batch(some, request_id, options)
+            read = 0
+            while read < len(some):
+                began = self._clock()
+                hold_s = max(0, math.ceil(min(LONGEST_HOLD_S, deadline - began)))
+                found = yield from self._batch_results(batch.job_id, read - 1, _RESULTS_AT_ONCE, hold_s)
+                read += len(found)
+                for result in found:
+                    results.append(replace(result, index=start + result.index))
+                    if on_result:
+                        on_result(results[-1])
+                if not found:
+                    yield from self._pause_between_polls(began, deadline, f"batch {batch.job_id}", "running")
+            yield from self._delete(path("query-batches", batch.job_id))
+        return results
+
+    def _submit_batch(
+        self, queries: Iterable[str | Mapping[str, Any]], request_id: str | None, options: QueryKeywords
+    ) -> Steps[Job]:
+        bodies = [{"query_text": query} if isinstance(query, str) else dict(query) for query in queries]
+        body = {"queries": bodies, "defaults": query_fields(**options)}
+        headers = {"Idempotency-Key": str(uuid.uuid4()), **query_headers(request_id, fresh=False)}
+        return self._one(Job, "POST", "/v1/query-batches", body=body, headers=headers)
+
+    def _batch_results(self, batch_id: str, after: int, limit: int, wait: float) -> Steps[list[BatchedAnswer]]:
+        params = (("after", str(after)), ("limit", str(limit)), *([("wait", f"{wait:g}")] if wait else []))
+        call = Call(method="GET", path=path("query-batches", batch_id, "results"), params=params, hold_s=wait)
+        lines = (yield from exchange(call, PATIENT, clock=self._clock)).content.splitlines()
+        return [_batched(line) for line in lines]
+
     def _await_result(self, body: Any, began: float, deadline: float) -> Steps[QueryResult]:
         """Poll until the query has ended. ``began`` is the start of the last poll, ``body`` its answer."""
         while True:
@@ -226,16 +325,21 @@ def query_body(text: str, **options: Unpack[QueryKeywords]) -> dict[str, Any]:
 
     Raises InvalidInput if no namespace is named, and TypeError for an unknown option.
     """
+    fields = query_fields(**options)
+    if "namespaces" not in fields:
+        raise InvalidInput("a query must name at least one namespace")
+    return {"query_text": text, **fields}
+
+
+def query_fields(**options: Unpack[QueryKeywords]) -> dict[str, Any]:
+    """Return the fields of a body beside its text, without those that are None. Raises TypeError for an unknown option."""
     if unknown := sorted(options.keys() - QueryKeywords.__annotations__.keys()):
         raise TypeError(f"query_body() got an unexpected keyword argument {unknown[0]!r}")
     named, filters, messages = options.get("namespaces"), options.get("filters"), options.get("conversation")
     names = options.get("namespace") if named is None else named
     names = [names] if isinstance(names, str) else list(names or ())
-    if not names:
-        raise InvalidInput("a query must name at least one namespace")
     fields = {
-        "query_text": text,
-        "namespaces": names,
+        "namespaces": names or None,
         "filters": {name: plain(value) for name, value in filters.items()} if isinstance(filters, Mapping) else filters,
         "retrieve": {**(options.get("retrieve") or {}), **given(method=options.get("method") or None)} or None,
         "enable_rerank": options.get("rerank"),
@@ -269,6 +373,17 @@ def _result(body: Any, status: object) -> QueryResult:
     raise QueryFailed(
         f"query {query_id} {status}" + (f": {reason}" if reason else ""), query_id=query_id, status=status
     )
+
+
+def _batched(line: bytes) -> BatchedAnswer:
+    try:
+        return decode(BatchedAnswer, json.loads(line))
+    except ValueError:
+        raise UnexpectedAnswer("a result of a batch is not JSON") from None
+
+
+def _batch_id(batch: Job | str) -> str:
+    return batch if isinstance(batch, str) else batch.job_id
 
 
 def query_id_of(query: PendingQuery | QueryResult | str) -> str:

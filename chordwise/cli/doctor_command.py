@@ -44,7 +44,7 @@ _ADVICE = {
 }
 
 # The role of the workers that listen to a queue, where it has another name; a test compares them with the server's.
-_ROLES = {"recall": "queries", "answer": "queries", "rerank": "upkeep"}
+_ROLES = {"recall": "queries", "answer": "queries", "batch": "queries", "rerank": "upkeep"}
 
 
 def doctor(

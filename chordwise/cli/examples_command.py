@@ -18,6 +18,7 @@ from chordwise.agents.prompts import EXAMPLE_CATEGORIES
 from chordwise.api.examples import BookFlaw, ExamplesImport, ExamplesVerification, ImportedRow, StoredExamples
 from chordwise.api.ingestion import ON_CONFLICT
 from chordwise.api.jobs import Job
+from chordwise.api.queries import BatchedAnswer, QueryResult
 from chordwise.cli import screen
 from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError, file_errors
@@ -214,18 +215,34 @@ def statistics(namespace: Annotated[str, Option("--namespace", "-n", help="The k
 
 def _lost(client: Chordwise, verified: ExamplesVerification, ticker: screen.Ticker) -> list[ImportedRow]:
     """Return the rows of the sample that a query with their own words does not find."""
-    lost = []
-    for number, row in enumerate(verified.sample, start=1):
-        question, filters = row.user_input[:_LONGEST_QUESTION], {"type": row.type} if row.type else None
-        answer = client.query(question, namespace=verified.namespace, top_k=_LOOKED_AT, filters=filters)
-        # Of several rows with the same question any counts: their order is arbitrary.
+    if not verified.sample:
+        return []
+    questions = [
+        {"query_text": row.user_input[:_LONGEST_QUESTION], **({"filters": {"type": row.type}} if row.type else {})}
+        for row in verified.sample
+    ]
+    results = client.query_many(
+        questions,
+        namespace=verified.namespace,
+        top_k=_LOOKED_AT,
+        on_result=lambda result: ticker.show("rows asked for", result.index + 1, len(questions)),
+    )
+    # Of several rows with the same question any counts: their order is arbitrary.
+    return [
+        row
+        for row, result in zip(verified.sample, results, strict=True)
         if not any(
             hit.document_id == row.document_id or hit.metadata.get("user_input") == row.user_input
-            for hit in answer.chunks
-        ):
-            lost.append(row)
-        ticker.show("rows asked for", number, len(verified.sample))
-    return lost
+            for hit in _answered(result).chunks
+        )
+    ]
+
+
+def _answered(result: BatchedAnswer) -> QueryResult:
+    """Return the answer. Raises ChordwiseError for a query without one."""
+    if result.answer is None:
+        raise ChordwiseError(f"a row could not be asked for: {(result.error or {}).get('detail') or result.status}")
+    return result.answer
 
 
 def _print_flaws(flaws: Sequence[BookFlaw], total: int, *, prefix: str = "") -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
-from chordwise.api.explanations import AnswerEvent, Trace
-from chordwise.api.queries import Hit, QueryResult, Stats
+from chordwise.api.explanations import AnswerEvent
+from chordwise.api.queries import Hit, QueryKeywords, QueryResult, Stats
 from chordwise.cli import screen, short_ids
 from chordwise.cli.facet_lines import facet_line, spelled
+from chordwise.cli.query_file import answer_file
+from chordwise.cli.trace_tables import milliseconds, show_trace
 from chordwise.errors import ChordwiseError
 
 if TYPE_CHECKING:  # rich is imported where something is drawn: --json needs none of it
@@ -30,8 +32,17 @@ _SCORE_WIDTH, _CONFIDENCE_WIDTH = 7, 10
 
 
 def query(
-    text: Annotated[str, Argument(metavar="TEXT", help="The question.")],
-    namespaces: Annotated[list[str], Option("--namespace", "-n", help="Namespace to search; repeatable.")],
+    text: Annotated[str | None, Argument(metavar="[TEXT]", help="The question.")] = None,
+    namespaces: Annotated[
+        list[str] | None, Option("--namespace", "-n", help="Namespace to search; repeatable.")
+    ] = None,
+    file: Annotated[
+        Path | None,
+        Option(
+            "--file", exists=True, dir_okay=False, help="Instead of TEXT: many questions, one a line, or JSON lines."
+        ),
+    ] = None,
+    output: Annotated[str, Option("--output", "-o", help="With --file: the file for the answers as JSON lines.")] = "-",
     top_k: Annotated[int | None, Option("--top-k", "-k", help="Number of chunks. Default: the server's.")] = None,
     method: Annotated[
         str | None, Option("--method", help="hybrid, full_text (or keyword), semantic (or vector).")
@@ -59,23 +70,33 @@ def query(
     found it, its document and the sentence that fits the question best; below that the share of each channel, the
     degradations, and the time of each step. An answer without hits is a success. With --answer, the answer in words of the
     server's language model, as it is written, and the chunks that it cites.
+
+    With --file, all questions of a file are answered as one batch, behind the questions of callers that wait: those of
+    questions.jsonl are {"query_text": …} with an "id" and other fields of a query. Exits with 1 if one has no answer.
     """
     screen.require_choice(method, METHODS, "--method")
+    if (text is None) == (file is None):
+        raise BadParameter("give either TEXT or --file", param_hint="TEXT")
     filters = {name: value for name, value in (("type", type), ("tags", tags), ("where", filter)) if value}
+    options: QueryKeywords = {
+        "namespaces": namespaces,
+        "top_k": top_k,
+        "method": method,
+        "filters": filters or None,
+        "facets": facets,
+        "group_by": group_by,
+        "group_size": group_size,
+        "rerank": rerank,
+        "highlight": True if file is None else None,
+        "trace": trace or None,
+    }
+    if file is not None:
+        answer_file(file, output, **options)
+        return
+    if not namespaces:
+        raise BadParameter("name at least one", param_hint="--namespace")
     with screen.connect() as client:
-        result = client.query(
-            text,
-            namespaces=namespaces,
-            top_k=top_k,
-            method=method,
-            filters=filters or None,
-            facets=facets,
-            group_by=group_by,
-            group_size=group_size,
-            rerank=rerank,
-            highlight=True,
-            trace=trace or None,
-        )
+        result = client.query(str(text), **options)
         explained = client.trace(result) if trace else None
         if as_json:
             written = {"answer": client.write_answer(result).raw} if answer else {}
@@ -322,7 +343,7 @@ def traces(
         ("asked", "query", "question", "namespaces", "marks", "chunks", "ms"),
         lambda row: (
             *(screen.moment(row.asked_at), row.query_id, row.text, ", ".join(row.namespaces)),
-            *(", ".join(row.marks), row.chunks, _ms(row.total_ms)),
+            *(", ".join(row.marks), row.chunks, milliseconds(row.total_ms)),
         ),
         empty="No traces.",
         numbers=("chunks", "ms"),
@@ -351,49 +372,5 @@ def why_not(
         screen.say("The query had no trace; it was run again on the current documents.")
 
 
-def show_trace(trace: Trace, console: Console) -> None:
-    """Print the explanations, the hits of each channel, and the steps."""
-    from rich.text import Text
-
-    for sentence in trace.explained:
-        console.print(Text(screen.clean(sentence)))
-    console.print()
-    channels = screen.table("channel", "status", "recalled", "ms", numbers=("recalled", "ms"))
-    for name, channel in trace.channels.items():
-        hits, status = channel.get("hits") or (), str(channel.get("code") or channel.get("status") or "")
-        channels.add_row(screen.clean(name), screen.clean(status), str(len(hits)), _ms(trace.timings_ms.get(name)))
-    console.print(channels)
-    console.print()
-    steps = screen.table("step", "hits", "left out", "ms", numbers=("hits", "ms"))
-    for name, hits, left_out in _steps(trace):
-        steps.add_row(screen.clean(name), hits, screen.clean(left_out), _ms(trace.timings_ms.get(name)))
-    console.print(steps)
-    for lost in trace.degradations:
-        console.print(Text(screen.clean(f"lost: {lost.get('part')}, {lost.get('detail')}"), style="yellow"))
-    for remark in trace.remarks:
-        console.print(Text(screen.clean(remark)))
-
-
-def _steps(trace: Trace) -> list[tuple[str, str, str]]:
-    """Return each step with its hits and drops, then the steps of which only the time is known."""
-    left_out: dict[str, Counter[str]] = {}
-    for drop in trace.drops:
-        left_out.setdefault(drop.stage, Counter())[drop.reason.replace("_", " ")] += 1
-    hits = {step.stage if step.round == 1 else f"{step.stage} (2nd)": str(len(step.hits)) for step in trace.stages}
-    for name in (*left_out, *trace.timings_ms):
-        if name not in trace.channels and name != "total":
-            hits.setdefault(name, "")
-    if "total" in trace.timings_ms:
-        hits["total"] = ""
-    reasons = {
-        stage: ", ".join(f"{count} {reason}" for reason, count in counts.items()) for stage, counts in left_out.items()
-    }
-    return [(name, count, reasons.get(name, "")) for name, count in hits.items()]
-
-
 def _number(value: Any) -> str:
     return "-" if value is None else f"{value:.6g}" if isinstance(value, int | float) else screen.clean(str(value))
-
-
-def _ms(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"

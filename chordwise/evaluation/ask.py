@@ -1,20 +1,17 @@
 """Ask judged queries, many at a time, and measure each answer."""
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any
 
-from chordwise.api.queries import QueryKeywords
+from chordwise.api.queries import QueryKeywords, QueryResult, query_fields
 from chordwise.async_client import AsyncChordwise
-from chordwise.errors import ProblemError, QueryFailed, Timeout
+from chordwise.errors import InvalidInput
 from chordwise.evaluation.collection import JudgedQuery
 from chordwise.evaluation.measures import first_occurrences, ndcg, recall, reciprocal_rank
 
-A = TypeVar("A")
-R = TypeVar("R")
 _RECORDED = 10  # documents of a ranking
+_REFUSED = ("invalid_query", "namespace_not_found", "profile_not_found")
 _TRIES = 3  # attempts to get an answer that is not degraded
 
 
@@ -43,7 +40,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One answer to one query. ``elapsed_ms`` is the client's. ``documents``: the first ten. ``failed``: there was no
+    """One answer to one query. ``elapsed_ms`` is the server's. ``documents``: the first ten. ``failed``: there was no
     answer; ``degraded``: parts of the retrieval failed."""
 
     query_id: str
@@ -67,64 +64,53 @@ class Measured:
         }
 
 
-async def ask_all(
-    client: AsyncChordwise, asks: Sequence[Ask], *, concurrency: int, on_answer: Callable[[int], None]
-) -> list[Measured]:
-    """Ask everything and measure, in the order of ``asks``; see ``ask_concurrently``.
+async def ask_all(client: AsyncChordwise, asks: Sequence[Ask], *, on_answer: Callable[[int], None]) -> list[Measured]:
+    """Ask everything as a batch and measure, in the order of ``asks``. ``on_answer`` gets the number of answers so far.
+    Degraded answers are asked for again: they measure the load and not the ranking.
 
     A query that fails by itself is recorded; an error that concerns all of them (no connection, a refused key) is raised.
     """
-    return await ask_concurrently(lambda ask: _measure(client, ask), asks, concurrency=concurrency, on_answer=on_answer)
-
-
-async def ask_concurrently(
-    ask: Callable[[A], Awaitable[R]], questions: Sequence[A], *, concurrency: int, on_answer: Callable[[int], None]
-) -> list[R]:
-    """Return the answers in the order of ``questions``, asked ``concurrency`` at a time. The first error ends all and is
-    raised. ``on_answer`` gets the number of answers so far."""
-    waiting = iter(enumerate(questions))
-    answers: dict[int, R] = {}
-
-    async def work() -> None:
-        for position, question in waiting:
-            answers[position] = await ask(question)
-            on_answer(len(answers))
-
-    workers = [asyncio.create_task(work()) for _ in range(concurrency)]
-    try:
-        await asyncio.gather(*workers)
-    finally:
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
-    return [answers[position] for position in range(len(questions))]
-
-
-async def _measure(client: AsyncChordwise, ask: Ask) -> Measured:
-    """Measure one answer. A degraded one is asked again: it measures the load and not the ranking."""
+    measured: dict[int, Measured] = {}
+    waiting = list(range(len(asks)))
     for _ in range(_TRIES):
-        measured = await _measure_once(client, ask)
-        if not measured.degraded:
+        answers = await answers_of(client, [(asks[n].query.text, asks[n].options) for n in waiting], on_answer)
+        on_answer = _unseen  # the others are answered already
+        measured |= {n: _measure(asks[n], answer) for n, answer in zip(waiting, answers, strict=True)}
+        waiting = [n for n in waiting if measured[n].degraded]
+        if not waiting:
             break
-    return measured
+    return [measured[n] for n in range(len(asks))]
 
 
-async def _measure_once(client: AsyncChordwise, ask: Ask) -> Measured:
-    query = ask.query
-    began = time.perf_counter()
-    try:
-        answer = await client.query(query.text, **ask.options)
-    except (QueryFailed, Timeout, ProblemError) as error:
-        if isinstance(error, ProblemError) and error.status < 500:
-            raise
-        return Measured(query_id=query.query_id, way=ask.way, failed=True)
+async def answers_of(
+    client: AsyncChordwise, questions: Sequence[tuple[str, QueryKeywords]], on_answer: Callable[[int], None]
+) -> list[QueryResult | None]:
+    """Ask all questions as a batch and return their answers in order, None for one that failed. ``on_answer`` gets the number
+    of answers so far. Raises InvalidInput for a question that the server refuses."""
+    bodies = [{"query_text": text, **query_fields(**options)} for text, options in questions]
+    if not bodies:
+        return []
+    results = await client.query_many(bodies, on_result=lambda result: on_answer(result.index + 1))
+    for result in results:
+        if result.error and result.error.get("code") in _REFUSED:
+            raise InvalidInput(str(result.error.get("detail")))
+    return [result.answer for result in results]
+
+
+def _unseen(_count: int) -> None:
+    """Show nothing."""
+
+
+def _measure(ask: Ask, answer: QueryResult | None) -> Measured:
+    if answer is None:
+        return Measured(query_id=ask.query.query_id, way=ask.way, failed=True)
     ranking = first_occurrences(hit.document_id for hit in answer.chunks)
     return Measured(
-        query_id=query.query_id,
+        query_id=ask.query.query_id,
         way=ask.way,
-        scores=scores_of(ranking, query.grades),
+        scores=scores_of(ranking, ask.query.grades),
         documents=tuple(ranking[:_RECORDED]),
-        elapsed_ms=(time.perf_counter() - began) * 1000,
+        elapsed_ms=answer.stats.latency_ms.get("total"),
         degraded=answer.stats.degraded,
     )
 

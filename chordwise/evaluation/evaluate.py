@@ -36,7 +36,7 @@ _CHANNEL_OF = {"full_text": "keyword", "semantic": "semantic"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The result of an evaluation. Latencies in ms are the client's, of the reranked queries under the applied load.
+    """The result of an evaluation. Latencies in ms are the server's, of the reranked queries one after another.
 
     ``degraded`` counts answers with failed parts, ``failed`` queries without an answer. ``answers``
     has all of them, way by way.
@@ -92,10 +92,9 @@ async def evaluate(
     *,
     profile: str | None = None,
     ways: Sequence[Way] = WAYS,
-    concurrency: int,
     on_answer: Callable[[int], None],
 ) -> Report:
-    """Ask every query in every way, ``concurrency`` at a time. ``on_answer`` gets the number of answers so far.
+    """Ask every query in every way, as one batch. ``on_answer`` gets the number of answers so far.
 
     A query that fails by itself is counted; an error that concerns all of them (no connection, a refused key) is raised.
     """
@@ -105,7 +104,7 @@ async def evaluate(
         for way in ways
         for query in queries
     ]
-    answers = await ask_all(client, asks, concurrency=concurrency, on_answer=on_answer)
+    answers = await ask_all(client, asks, on_answer=on_answer)
     by_way = {way.name: [answer for answer in answers if answer.way == way.name] for way in ways}
     elapsed_ms = [answer.elapsed_ms for answer in by_way["reranked"] if answer.elapsed_ms is not None]
     return Report(

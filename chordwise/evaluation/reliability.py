@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
+from chordwise.api.queries import QueryKeywords
 from chordwise.async_client import AsyncChordwise
 from chordwise.contract.answer import sureness
-from chordwise.evaluation.ask import ask_concurrently
+from chordwise.errors import ChordwiseError
+from chordwise.evaluation.ask import answers_of
 from chordwise.evaluation.collection import JudgedQuery
 
 BINS = 10
@@ -72,21 +74,22 @@ async def ask_judged(
     client: AsyncChordwise,
     queries: Sequence[JudgedQuery],
     *,
-    concurrency: int,
-    options: Mapping[str, Any],
+    options: QueryKeywords,
     on_answer: Callable[[int], None],
 ) -> list[list[Judged]]:
     """Ask every query for ten chunks and judge them; a query without relevant documents judges all of them not relevant.
     ``options`` are those of ``Chordwise.query``. In the order of ``queries``. Raises ChordwiseError."""
-
-    async def ask(query: JudgedQuery) -> list[Judged]:
-        answer = await client.query(query.text, **{"top_k": _TOP_K, **options})
-        return [
+    asked: QueryKeywords = {"top_k": _TOP_K, **options}
+    answers = await answers_of(client, [(query.text, asked) for query in queries], on_answer)
+    if None in answers:
+        raise ChordwiseError(f"{answers.count(None)} of {len(answers)} queries had no answer")
+    return [
+        [
             Judged(confidence=hit.confidence, relevant=query.grades.get(hit.document_id, 0) > 0, rank=rank)
-            for rank, hit in enumerate(answer.chunks, start=1)
+            for rank, hit in enumerate(answer.chunks if answer else (), start=1)
         ]
-
-    return await ask_concurrently(ask, queries, concurrency=concurrency, on_answer=on_answer)
+        for query, answer in zip(queries, answers, strict=True)
+    ]
 
 
 def best_of(answers: Sequence[Sequence[Judged]]) -> list[float]:

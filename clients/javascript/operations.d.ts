@@ -1101,7 +1101,7 @@ export interface Item {
   duplicate_of: string | null;
   status: "queued" | "running" | "succeeded" | "failed" | "cancelled";
   stage: string;
-  outcome: "created" | "replaced" | "unchanged" | "skipped" | "superseded" | "refused" | null;
+  outcome: "created" | "replaced" | "unchanged" | "skipped" | "superseded" | "refused" | "answered" | null;
   chunks: number;
   reused: number;
   attempts: number;
@@ -1557,6 +1557,13 @@ export interface QualityPlan {
 export interface QueryAccepted {
   query_id: string;
   status: "queued" | "running";
+}
+
+/** Up to 10,000 queries. A field that a query leaves out has the value in `defaults`. */
+export interface QueryBatchRequest {
+  tenant_id?: string | null;
+  queries: unknown[];
+  defaults?: Record<string, unknown>;
 }
 
 /** The changes of a replay: parts of a plan that override the query's own. */
@@ -2726,6 +2733,29 @@ export class Operations extends Transport {
   getQueryTrace(queryId: string, options?: RequestOptions): Promise<Trace>;
   /** Explain a missing chunk: `POST /v1/queries/{query_id}/why-not` */
   whyNot(queryId: string, body: WhyNotRequest, options?: RequestOptions): Promise<WhyNot>;
+  /** Submit many queries: `POST /v1/query-batches` */
+  createQueryBatch(body: QueryBatchRequest | Blob | Uint8Array | ArrayBuffer, params?: {
+    /** With a body of JSON lines: fields for queries that leave them out, as in `{"namespaces": ["kb"]}`. */
+    defaults?: string | null;
+  }, options?: RequestOptions): Promise<JobAccepted>;
+  /** Delete a batch of queries: `DELETE /v1/query-batches/{batch_id}` */
+  deleteQueryBatch(batchId: string, options?: RequestOptions): Promise<void>;
+  /** Get a batch of queries, or wait for it: `GET /v1/query-batches/{batch_id}` */
+  getQueryBatch(batchId: string, params?: {
+    /** Seconds to hold the answer for, unless the job ends sooner. */
+    wait?: number;
+  }, options?: RequestOptions): Promise<Job>;
+  /** Cancel a batch of queries: `POST /v1/query-batches/{batch_id}/cancel` */
+  cancelQueryBatch(batchId: string, options?: RequestOptions): Promise<Job>;
+  /** Read the results of a batch: `GET /v1/query-batches/{batch_id}/results` */
+  getQueryBatchResults(batchId: string, params?: {
+    /** Only those after this `index`: that of the last one read. */
+    after?: number;
+    /** Lines at most. */
+    limit?: number;
+    /** Seconds to hold the answer for, unless it is settled sooner. */
+    wait?: number;
+  }, options?: RequestOptions): Promise<Response>;
   /** Get the quotas: `GET /v1/quotas` */
   getQuotas(options?: RequestOptions): Promise<QuotaUse>;
   /** Query with a trace: `POST /v1/rag/debug` */

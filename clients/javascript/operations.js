@@ -301,6 +301,21 @@ export class Operations extends Transport {
   whyNot(queryId, body, options) {
     return this.request("POST", `/v1/queries/${of(queryId)}/why-not`, { body, keyed: true }, options);
   }
+  createQueryBatch(body, params, options) {
+    return this.request("POST", "/v1/query-batches", { body, params, keyed: true }, options);
+  }
+  deleteQueryBatch(batchId, options) {
+    return this.request("DELETE", `/v1/query-batches/${of(batchId)}`, { answer: "none" }, options);
+  }
+  getQueryBatch(batchId, params, options) {
+    return this.request("GET", `/v1/query-batches/${of(batchId)}`, { params }, options);
+  }
+  cancelQueryBatch(batchId, options) {
+    return this.request("POST", `/v1/query-batches/${of(batchId)}/cancel`, { keyed: true }, options);
+  }
+  getQueryBatchResults(batchId, params, options) {
+    return this.request("GET", `/v1/query-batches/${of(batchId)}/results`, { params, answer: "response" }, options);
+  }
   getQuotas(options) {
     return this.request("GET", "/v1/quotas", {}, options);
   }

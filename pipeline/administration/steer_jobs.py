@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 import structlog
@@ -18,6 +19,7 @@ from pipeline.jobs.control_store import DeadLetters, JobControl
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
 from pipeline.jobs.ledger_store import Ledger
+from pipeline.jobs.question_store import Questions
 from pipeline.outages import tolerate_outage
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
@@ -68,6 +70,20 @@ def cancel(tenant_id: TenantId, job_id: JobId, use: Resources) -> int:
         Audit(work.connection, tenant_id).wrote("job_cancel", ids=[job_id], count=cancelled.total)
     log.info("job_cancelled", tenant_id=tenant_id, job_id=job_id, documents=cancelled.total)
     return cancelled.total
+
+
+def drop_batch(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
+    """Delete the queries and answers of a batch, a thousand in a transaction; one that runs is cancelled before. The job stays.
+    Raises NoSuchJob."""
+    with suppress(WrongJobState):  # it has ended
+        cancel(tenant_id, job_id, use)
+    deleted = 1
+    while deleted:
+        with unit_of_work(use.mysql) as work:
+            deleted = Questions(work.connection, tenant_id).delete(job_id)
+    with unit_of_work(use.mysql) as work:
+        Questions(work.connection, tenant_id).note_deleted(job_id)
+        Audit(work.connection, tenant_id).wrote("query_batch_delete", ids=[job_id])
 
 
 @_again

@@ -111,9 +111,14 @@ class Lease:
         with self.held() as (_, ledger):
             self._write(ledger)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the last renewal was a while ago."""
+        return self._due.has_passed
+
     def renew_if_due(self) -> bool:
         """Renew all items if the last renewal was a while ago, and return whether it was. Raises LeaseLost."""
-        if is_due := self._due.has_passed:
+        if is_due := self.is_due:
             self.renew()
         return is_due
 

@@ -110,8 +110,9 @@ class Ledger(TenantStore):
         items: Sequence[NewItem],
         *,
         priority: Priority = Priority.BULK,
+        queue: IngestQueue = IngestQueue.INGEST,
     ) -> None:
-        """Write a job with all its items; finish it at once if none is left to do."""
+        """Write a job with all its items in a queue; finish it at once if none is left to do."""
         moment = now()
         self._run(
             "INSERT INTO jobs (tenant_id, job_id, namespace, total, request_id, priority, created_at, updated_at)"
@@ -127,7 +128,7 @@ class Ledger(TenantStore):
             self._connection,
             "INSERT INTO job_items (tenant_id, job_id, ordinal, namespace, document_id, generation, body_bytes, state,"
             " stage, outcome, error_code, error_detail, error_pointer, failed_revision, next_attempt_at, updated_at,"
-            f" requested_id) VALUES ({placeholders(range(17))})",
+            f" requested_id, queue) VALUES ({placeholders(range(18))})",
             [
                 (
                     self._tenant_id,
@@ -147,6 +148,7 @@ class Ledger(TenantStore):
                     moment if state is ItemState.QUEUED else None,
                     moment,
                     item.requested_id,
+                    queue.value,
                 )
                 for item, state in ((item, _first_state(item)) for item in items)
             ],

@@ -89,12 +89,20 @@ class Turns(TenantStore):
     def served(self, job_id: JobId, queue: IngestQueue) -> None:
         """Record that a worker of this queue has just taken a batch of this job; the others come first there now."""
         moment = now()
-        if queue is IngestQueue.LONG:
-            self._run(_SERVED_LONG, now=moment)
-        else:
+        if queue is IngestQueue.INGEST:
             self._run(_SERVED, job=job_id, now=moment)
+        else:
+            self._run(_CREATE)
+            self._run(_SERVED_ELSEWHERE[queue], now=moment)
         self._run(_JOB_SERVED, job=job_id, now=moment)
 
+
+# A batch of queries counts as a turn with documents: both are the tenant's work that nobody waits for.
+_SERVED_AT = {
+    IngestQueue.INGEST: "served_at",
+    IngestQueue.LONG: "long_served_at",
+    IngestQueue.BATCH: "served_at",
+}
 
 # A tenant has a turn of its own in each queue: else one that always has short documents would wait with its long ones for
 # all of a tenant that has no others. NULL, never served, comes first.
@@ -103,7 +111,7 @@ _TENANTS = {
         "SELECT o.tenant_id, t.interactive_in_a_row FROM (SELECT DISTINCT tenant_id FROM jobs WHERE finished_at IS NULL) o"
         f" LEFT JOIN ingest_turns t ON t.tenant_id = o.tenant_id ORDER BY t.{column}, o.tenant_id"
     )
-    for queue, column in {IngestQueue.INGEST: "served_at", IngestQueue.LONG: "long_served_at"}.items()
+    for queue, column in _SERVED_AT.items()
 }
 
 _WAITING = (
@@ -131,7 +139,9 @@ _SERVED = sql(
     " interactive_in_a_row = IF(VALUES(interactive_in_a_row), interactive_in_a_row + 1, 0)"
 )
 
-_SERVED_LONG = "UPDATE ingest_turns SET long_served_at = :now WHERE tenant_id = :tenant"
+_SERVED_ELSEWHERE = {
+    queue: f"UPDATE ingest_turns SET {column} = :now WHERE tenant_id = :tenant" for queue, column in _SERVED_AT.items()
+}
 
 _JOB_SERVED = sql("UPDATE jobs SET served_at = :now WHERE tenant_id = :tenant AND job_id = :job")
 

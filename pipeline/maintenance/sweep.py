@@ -138,9 +138,10 @@ def _sweep_tenant(tenant_id: TenantId, use: Resources, *, ring: Ring) -> int:
         ledger = Ledger(work.connection, tenant_id)
         close_jobs(tenant_id, ledger.done(), ledger, use, work, touch=False)
     rung = [each for each in due if _may_ring(tenant_id, *each, use)]
-    alone = {queue for queue in {queue for _, queue in rung} if is_left_alone(queue, use)}
+    long = IngestQueue.LONG
+    is_alone = any(queue is long for _, queue in rung) and is_left_alone(long, use)
     for job_id, queue in rung:
-        if ring(tenant_id, job_id, IngestQueue.INGEST if queue in alone else queue) is False:
+        if ring(tenant_id, job_id, IngestQueue.INGEST if is_alone and queue is long else queue) is False:
             _forget_bell(tenant_id, job_id, queue, use)
     if released or rung:
         log.info("swept", tenant_id=tenant_id, released=released, rung=len(rung))

@@ -228,6 +228,11 @@ def hung_pool(pool: str) -> str:
     return f"{pool}/hung"
 
 
+def lane_pool(process_id: str) -> str:
+    """Return the pool of the queries in the in-process lane of one gateway."""
+    return f"lane/{process_id}"
+
+
 def pool_key(pool: str) -> str:
     """Return the Redis key of all places of a pool that are held."""
     return f"chordwise:places:{pool}"

@@ -1,7 +1,7 @@
 """A query with every setting resolved, and the result of each channel."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
@@ -265,6 +265,16 @@ class Envelope(Recalled):
         """The chunks, with their scores, that score no less than one that has nothing in common with the query."""
         pairs = zip(self.chunk_ids, self.scores, strict=True)
         return [pair for pair in pairs if self.zero is None or pair[1] >= self.zero]
+
+
+def missing_namespaces(
+    names: Sequence[Namespace], existing: Collection[str], *, optional: Collection[str]
+) -> tuple[tuple[Namespace, ...], tuple[Namespace, ...]]:
+    """Return a query's namespaces that do not exist, and those of them that it cannot do without: all of them if none of its
+    namespaces exists, else those that are not optional."""
+    missing = tuple(name for name in names if name not in existing)
+    some_exist = len(missing) < len(names)
+    return missing, tuple(name for name in missing if not (some_exist and name in optional))
 
 
 def filters_as_sent(filters: Filters) -> dict[str, Any]:

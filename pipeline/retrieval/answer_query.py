@@ -3,7 +3,7 @@ sent at the deadline run the same code on the results so far, and the first answ
 stores the failure. `answer_in_process` does all of it in one process, with the same answer."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -32,7 +32,7 @@ from pipeline.retrieval.measure import log_answer, measure_answer, measure_chann
 from pipeline.retrieval.record_search import search_row
 from pipeline.retrieval.record_trace import keep_trace, may_keep, packed_trace
 from pipeline.retrieval.reuse_answer import may_be_cached
-from pipeline.retrieval.understand import await_understanding, understand
+from pipeline.retrieval.understand import ask_model, await_understanding, understand, understood_in_time
 from pipeline.telemetry.tracing import OutsideCall, recorded_calls
 from pipeline.threads import start_call
 
@@ -64,11 +64,15 @@ def ask_and_report(query: Query, channel: Channel, use: Resources, *, worker: st
     """Ask one channel and store its result. While Redis is away, try again until the query's deadline: the other
     channels' results may be there, and nobody else counts this one. Do not try again where it is full or refuses writes."""
     started = time.perf_counter()
+    queries = use.queries(query.tenant_id)
+
+    def report_first(envelope: Envelope) -> None:
+        queries.report(query, envelope, elapsed_ms=(time.perf_counter() - started) * 1000, more=True)
+
     with recorded_calls() as calls:
-        envelope = _ask_all_wordings(query, channel, use, started)
+        envelope = _ask_all_wordings(query, channel, use, report_first)
     elapsed_ms = (time.perf_counter() - started) * 1000
     measure_channel(query, envelope, elapsed_ms, use.meter)
-    queries = use.queries(query.tenant_id)
     for attempt in Retrying(
         retry=retry_if_exception_type(StoreUnavailable) & retry_if_not_exception_type((StoreFull, StoreMisconfigured)),
         wait=wait_random(*_REPORT_AGAIN_S),
@@ -80,14 +84,15 @@ def ask_and_report(query: Query, channel: Channel, use: Resources, *, worker: st
     return _Reported(envelope, elapsed_ms, calls, state)
 
 
-def _ask_all_wordings(query: Query, channel: Channel, use: Resources, started: float) -> Envelope:
-    """Ask the channel the query, and its other wordings if they are known by now."""
+def _ask_all_wordings(
+    query: Query, channel: Channel, use: Resources, report_first: Callable[[Envelope], object]
+) -> Envelope:
+    """Ask the channel the query, and its other wordings if they are known by now; ``report_first`` gets the result without
+    these, in case they are lost."""
     envelope = unasked(query, _ask_within_limits(query, channel, use))
     if query.model_steps or not envelope.unasked:
         return envelope
-    elapsed_ms = (time.perf_counter() - started) * 1000
-    # In case the other wordings are lost.
-    use.queries(query.tenant_id).report(query, envelope, elapsed_ms=elapsed_ms, more=True)
+    report_first(envelope)
     name = channel.name
     return ask_other_wordings(query, {name: envelope}, {name: channel}, reserve_s=RESERVE_S)[name]
 
@@ -130,12 +135,57 @@ def compose_and_store(
     state: QueryState, use: Resources, channels: Mapping[ChannelName, Channel], *, lane: Lane = "chord"
 ) -> bool:
     """Assemble the answer from the results in ``state``, and store it. Returns False if there was one already."""
-    began_at = time.time()
-    journal = Journal(tracing=may_keep(state.query, use), began_at=began_at)
+    arrived, answer = _composed(state, use, channels, lane=lane)
+    return _store(state.query, arrived, answer, use)
+
+
+def _composed(
+    state: QueryState, use: Resources, channels: Mapping[ChannelName, Channel], *, lane: Lane
+) -> tuple[Arrived, Answer]:
+    """Assemble the answer from the results in ``state``; return it with what it was assembled from."""
+    journal = Journal(tracing=may_keep(state.query, use), began_at=time.time())
     arrived = replace(await_understanding(state, use, channels), lane=lane, journal=journal)
     with recorded_calls() as journal.calls:
-        answer = _compose_or_report(arrived, use, channels)
-    return _store(state.query, arrived, answer, use)
+        return arrived, _compose_or_report(arrived, use, channels)
+
+
+def answer_unstored(
+    query: Query, use: Resources, channels: Mapping[ChannelName, Channel], *, pause: Callable[[], float]
+) -> Answer:
+    """Answer a query that Redis does not hold, as the tasks of its chord do, with the same breakers, bulkhead, metrics and log
+    lines. The caller stores the answer. ``pause`` is called before each step and returns its seconds, which are none of the
+    query's time. Never raises for a dependency."""
+    understanding = start_call(ask_model, query, use) if query.model_steps else None
+
+    def ask(name: ChannelName) -> tuple[Envelope, float]:
+        started = time.perf_counter()
+        envelope = _ask_all_wordings(query, channels.get(name) or AbsentChannel(name), use, lambda _: None)
+        elapsed_ms = (time.perf_counter() - started) * 1000
+        measure_channel(query, envelope, elapsed_ms, use.meter)
+        return envelope, elapsed_ms
+
+    results: dict[ChannelName, tuple[Envelope, float]] = {}
+    for name in query.channels:
+        query = _delayed(query, pause())
+        results |= side_by_side(query, ask, [name])
+    query = _delayed(query, pause())
+    state = QueryState(
+        query=query,
+        status="running",
+        envelopes=tuple(results[name][0] for name in sorted(results)),
+        elapsed_ms={name.value: results[name][1] for name in sorted(results)},
+        answer=None,
+        understood=None if understanding is None else understood_in_time(query, understanding),
+    )
+    arrived, answer = _composed(state, use, channels, lane="in_process")
+    measure_answer(query, answer, use.meter, by_tenant=use.settings.metrics_tenants)
+    log_answer(query, answer, first=True)
+    keep_trace(arrived, answer, use)
+    return answer
+
+
+def _delayed(query: Query, seconds: float) -> Query:
+    return replace(query, created_at=query.created_at + seconds, deadline_at=query.deadline_at + seconds)
 
 
 def fail(tenant_id: TenantId, query_id: QueryId, use: Resources) -> bool:

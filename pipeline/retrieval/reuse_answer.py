@@ -8,7 +8,7 @@ searches see, so an older answer is never found again. An answer composed during
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -29,7 +29,7 @@ from pipeline.retrieval.compose import render
 from pipeline.retrieval.measure import log_answer, measure_answer
 from pipeline.retrieval.record_search import search_row
 from pipeline.settings import Settings
-from pipeline.tenants.namespace_store import Namespaces
+from pipeline.tenants.namespace_store import Namespaces, Revision
 
 log = structlog.get_logger(__name__)
 
@@ -61,8 +61,7 @@ class AnswerCache:
         all documents there are public, and with its cache key if the answer may be cached: if ``keep``, caching is
         on, no trace is asked for, all channels are revised, and no namespace changed a moment ago."""
         # An earlier query that this one repeats leaves outdated revisions.
-        filters = replace(query.filters, readers=None)
-        query = replace(query, cache_key="", stamps={}, filters=replace(filters, readers=query.principals))
+        query = filtered_by_readers(replace(query, cache_key="", stamps={}), None)
         if not self._pause.is_over or self._known_away():
             return query
         names = query.namespaces_depended_on
@@ -71,8 +70,7 @@ class AnswerCache:
             revisions = Namespaces(connection, query.tenant_id).revisions(names)
         if revisions is None:
             return query
-        if not any(revision.is_restricted for revision in revisions.values()):
-            query = replace(query, filters=filters)
+        query = filtered_by_readers(query, revisions.values())
         stamps = {name: revision.stamp for name, revision in revisions.items()}
         keep = keep and bool(self.use.settings.result_cache_ttl_s) and not query.trace and is_cacheable(query)
         settled = keep and all(name in revisions and has_settled(query, revisions[name].revised_at) for name in names)
@@ -97,6 +95,13 @@ class AnswerCache:
         measure_answer(query, answer, self.use.meter, by_tenant=self.use.settings.metrics_tenants)
         log_answer(query, answer, first=True)
         return rendered
+
+
+def filtered_by_readers(query: Query, revisions: Iterable[Revision] | None) -> Query:
+    """Return the query with the filter by readers, unless all documents of its namespaces are public. ``revisions``:
+    theirs, None if they are not known."""
+    is_restricted = revisions is None or any(revision.is_restricted for revision in revisions)
+    return replace(query, filters=replace(query.filters, readers=query.principals if is_restricted else None))
 
 
 def may_be_cached(query: Query, answer: Answer, size: int, use: Resources) -> bool:

@@ -5,7 +5,7 @@ time budget, and no hit of the raw query."""
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import fields, replace
 from functools import partial
@@ -77,18 +77,24 @@ def understand(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Unders
     query = queries.load(query_id)
     if query is None or not query.model_steps:
         return None
+    return ask_model(query, use, partial(queries.report_understood, query_id))
+
+
+def ask_model(query: Query, use: Resources, report: Callable[..., object] | None = None) -> Understood:
+    """Ask the model for a query's steps, ``report`` the results, and cache each. Raises Unavailable."""
     started = time.perf_counter()
     results, lost = _ask(query, use, understanding_deadline(query).before(_HAND_OVER_S))
     every = ((field.name, getattr(result, field.name)) for result in results.values() for field in fields(result))
     made = ModelResults(**{name: value for name, value in every if value is not None})  # each step sets its own field
     understood = Understood(made=made, lost=tuple(lost))
     elapsed_ms = (time.perf_counter() - started) * 1000
-    queries.report_understood(query_id, understood, elapsed_ms=elapsed_ms)
+    if report is not None:
+        report(understood, elapsed_ms=elapsed_ms)
     digests = _digests(query, use)
-    _cache(use, tenant_id).put({digests[step]: _MADE.dump_json(result) for step, result in results.items()})
+    _cache(use, query.tenant_id).put({digests[step]: _MADE.dump_json(result) for step, result in results.items()})
     log.info(
         "query_understood",
-        query_id=query_id,
+        query_id=query.query_id,
         request_id=query.request_id,
         steps=list(query.model_steps),
         lost=[f"{loss.part}:{loss.code}" for loss in lost],
@@ -96,6 +102,18 @@ def understand(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Unders
         latency_ms=round(elapsed_ms, 2),
     )
     return understood
+
+
+def understood_in_time(query: Query, asking: Future[Understood]) -> Understood:
+    """Return the results of `ask_model` in a thread as far as the query may wait for them; else its steps as lost."""
+    result = settled(asking, understanding_deadline(query), bug="understanding_bug", query_id=query.query_id)
+    if isinstance(result, Understood):
+        return result
+    return Understood(made=ModelResults(), lost=tuple(_not_in_time(query)))
+
+
+def _not_in_time(query: Query) -> list[Degradation]:
+    return [_lost(step, "timeout", "was not made in time") for step in query.model_steps]
 
 
 def await_understanding(state: QueryState, use: Resources, channels: Mapping[ChannelName, Channel]) -> Arrived:
@@ -109,7 +127,7 @@ def await_understanding(state: QueryState, use: Resources, channels: Mapping[Cha
         if understood is None:
             understood = use.queries(query.tenant_id).await_understood(query.query_id, understanding_deadline(query))
         if understood is None:
-            losses = [_lost(step, "timeout", "was not made in time") for step in query.model_steps]
+            losses = _not_in_time(query)
         else:
             query = understood_by_model(query, understood.made)
             losses = list(understood.lost)

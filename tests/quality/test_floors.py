@@ -86,7 +86,6 @@ def judged(collection: Collection, key: str) -> tuple[list[list[Judged]], list[l
             return await ask_judged(
                 client,
                 [*collection.queries[:QUESTIONS], *others],
-                concurrency=4,
                 options={"namespace": collection.name, "rerank": False},
                 on_answer=lambda _: None,
             )
@@ -127,7 +126,6 @@ def measured(collection: Collection, key: str) -> Report:
                 collection.queries[:QUESTIONS],
                 namespace,
                 ways=MEASURED,
-                concurrency=4,
                 on_answer=lambda _: None,
             )
 

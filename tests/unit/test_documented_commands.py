@@ -63,6 +63,7 @@ DONE_BY = {
     ("docs/portability.md", "python"): GUIDES,
     ("docs/portability.md", "sh"): GUIDES,
     ("docs/profiles.md", "sh"): GUIDES,
+    ("docs/query-batches.md", "sh"): GUIDES,
     ("docs/python.md", "python"): "tests/acceptance/docs/test_python_guides.py",
     ("docs/retrieval.md", "python"): SNIPPETS,
     ("docs/signals.md", "json"): "tests/acceptance/administration/test_webhooks_api.py",
@@ -226,6 +227,7 @@ class DescribeOurCommands:
 
     def it_has_every_option_that_a_page_names(self):
         known = {name for each in commands().values() for option in each.params for name in option.opts}
+        known |= set(re.findall(r"--[a-z-]+", (ROOT / "workers/server.py").read_text("utf-8")))
         named = {
             code.split()[0].split("=")[0]
             for page in pages()

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 
+import structlog
 from celery import shared_task
 
 from pipeline.administration import compute
 from pipeline.jobs.computation import ComputationId, ComputationKind
-from pipeline.records import QueryId, TenantId
-from pipeline.retrieval import answer_query
+from pipeline.records import IngestQueue, JobId, QueryId, TenantId
+from pipeline.retrieval import answer_batch, answer_query
 from pipeline.retrieval import explain as explaining
 from pipeline.retrieval import understand as understanding
 from pipeline.retrieval.write_answer import write_answer
 from workers.base import STATE, CallbackTask, LoggedTask, header_of
-from workers.dispatch import compute_next
+from workers.dispatch import compute_next, ring_for
 from workers.names import TaskName
 from workers.query_events import events
-from workers.resources import channel_named, channels, for_queries
+from workers.resources import channel_named, channels, for_ingestion, for_queries
+
+log = structlog.get_logger(__name__)
 
 
 @shared_task(name=TaskName.RECALL.value, base=LoggedTask, send_events=False, bind=True)
@@ -51,6 +55,25 @@ def finish(tenant_id: str, query_id: str) -> None:
     """Answer a query from the results so far: after a header raised, or at the deadline if there is no answer yet."""
     use = for_queries()
     answer_query.answer(TenantId(tenant_id), QueryId(query_id), use, channels())
+
+
+_answering = threading.Lock()  # one slice in a process: more would take the threads of queries that callers wait for
+
+
+@shared_task(name=TaskName.BATCH.value, base=LoggedTask)
+def batch(tenant_id: str, job_id: str) -> None:
+    """Answer a slice of the queries of the tenant whose turn it is; the arguments only name the job that the bell was rung
+    for. A bell that comes meanwhile is dropped: the end of the slice rings for another worker as well."""
+    log.debug("bell", rung_by=tenant_id, rung_for=job_id)
+    if not _answering.acquire(blocking=False):
+        return
+    rung: list[tuple[TenantId, JobId, IngestQueue]] = []
+    try:
+        answer_batch.answer_next(for_queries(), channels(), for_ingestion(), ring=lambda *bell: rung.append(bell))
+    finally:
+        _answering.release()
+        for bell in rung:
+            ring_for(*bell)
 
 
 @shared_task(name=TaskName.EXPLAIN.value, base=LoggedTask)

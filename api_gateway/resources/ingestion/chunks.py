@@ -95,13 +95,18 @@ class ChunksEditRequest(TenantWire):
     chunks: Annotated[list[ChunkEditIn], Field(min_length=1, max_length=MOST_CHUNKS)]
 
 
-class ChunksDeleteRequest(TenantWire):
-    """The chunks to delete. An empty list is refused."""
+class ChunksLookupRequest(TenantWire):
+    """The chunks to name."""
 
     example: ClassVar = {"chunk_ids": [_EXAMPLE_ID]}
-    most_bytes: ClassVar = MOST_SHAPE_BYTES
 
     chunk_ids: Annotated[list[ChunkIdText], Field(min_length=1, max_length=MOST_CHUNKS)]
+
+
+class ChunksDeleteRequest(ChunksLookupRequest):
+    """The chunks to delete. An empty list is refused."""
+
+    most_bytes: ClassVar = MOST_SHAPE_BYTES
 
 
 class OwnedChunkPage(Page[OwnedChunkShape]):
@@ -112,14 +117,6 @@ class ChunkResults(Shape):
     """The outcome for each chunk, in the order of the request."""
 
     data: list[ChunkResult]
-
-
-class ChunksLookupRequest(TenantWire):
-    """The chunks to name."""
-
-    example: ClassVar = {"chunk_ids": [_EXAMPLE_ID]}
-
-    chunk_ids: Annotated[list[ChunkIdText], Field(min_length=1, max_length=MOST_CHUNKS)]
 
 
 class ChunkBeginnings(CompleteList[ChunkBeginningShape]):

@@ -113,7 +113,6 @@ def run_queries(ask: Callable[[AsyncChordwise, Callable[[int], None]], Awaitable
 Folder = Annotated[Path, Argument(metavar="DIR", exists=True, file_okay=False, help="The folder of the collection.")]
 ProfileOption = Annotated[str | None, Option("--profile", help="Use this profile.")]
 Limit = Annotated[int | None, Option("--limit", min=1, help="Use only the first N queries.")]
-Concurrency = Annotated[int, Option("--concurrency", min=1, max=64, help="Concurrent queries.")]
 
 
 def evaluate_collection(
@@ -125,7 +124,6 @@ def evaluate_collection(
     ] = None,
     profile: ProfileOption = None,
     limit: Limit = None,
-    concurrency: Concurrency = 8,
     min_ndcg: Annotated[
         list[str] | None,
         Option(
@@ -150,8 +148,8 @@ def evaluate_collection(
     DIR has corpus.jsonl {"doc_id", "title", "text"}, queries.jsonl {"query_id", "text"} and qrels.tsv (query, document
     and grade, separated by tabs, no header), each of which may be gzipped. If the namespace is empty the corpus is
     ingested first. Every query is asked four times, for 100 chunks each: keyword channel, semantic channel, both fused,
-    fused and reranked. Printed are nDCG@10 (linear gain), MRR@10 and Recall@100, and the latency of reranked queries
-    as seen from here, under the load of --concurrency.
+    fused and reranked. Printed are nDCG@10 (linear gain), MRR@10 and Recall@100, and the time of reranked queries
+    in the server, one after another: all queries are answered as a batch, behind those of callers that wait.
 
     Exits with 1 if a query had no answer, or if a floor was not reached.
     """
@@ -171,9 +169,7 @@ def evaluate_collection(
         ingestion = fill(client, collection, namespace, documents, ticker)
         stored = next((info.documents for info in client.namespaces() if info.namespace == namespace), 0)
     report = run_queries(
-        lambda client, on_answer: evaluate(
-            client, queries, namespace, profile=profile, ways=ways, concurrency=concurrency, on_answer=on_answer
-        ),
+        lambda client, on_answer: evaluate(client, queries, namespace, profile=profile, ways=ways, on_answer=on_answer),
         len(queries) * len(ways),
     )
     if per_query is not None:

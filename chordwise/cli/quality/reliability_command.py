@@ -10,8 +10,9 @@ from typing import Annotated, Any
 from typer import Option
 
 from chordwise.api.files import read_lines
+from chordwise.api.queries import QueryKeywords
 from chordwise.cli import screen
-from chordwise.cli.quality.evaluate_command import Concurrency, Folder, Limit, ProfileOption, fill, run_queries
+from chordwise.cli.quality.evaluate_command import Folder, Limit, ProfileOption, fill, run_queries
 from chordwise.errors import ChordwiseError, InvalidInput
 from chordwise.evaluation.collection import JudgedQuery, read_collection
 from chordwise.evaluation.reliability import (
@@ -41,7 +42,6 @@ def reliability(
     ] = 0.95,
     threshold: Annotated[float, Option("--threshold", min=0, max=1, help="Report this threshold as well.")] = 0.4,
     limit: Limit = None,
-    concurrency: Concurrency = 4,
     max_error: Annotated[
         float | None, Option("--max-error", min=0, max=1, help="Exit with 1 above this calibration error.")
     ] = None,
@@ -66,11 +66,9 @@ def reliability(
     questions = [*queries, *([] if unanswerable is None else _read_questions(unanswerable, language))]
     with screen.connect() as client, screen.Ticker() as ticker:
         fill(client, collection, namespace, collection.count()[0], ticker)
-    options = {"namespace": namespace, "profile": profile, "method": method, "rerank": False}
+    options: QueryKeywords = {"namespace": namespace, "profile": profile, "method": method, "rerank": False}
     answers = run_queries(
-        lambda client, on_answer: ask_judged(
-            client, questions, concurrency=concurrency, options=options, on_answer=on_answer
-        ),
+        lambda client, on_answer: ask_judged(client, questions, options=options, on_answer=on_answer),
         len(questions),
     )
     figures = _measure(answers[: len(queries)], answers[len(queries) :], keep=keep, threshold=threshold)

@@ -11,7 +11,7 @@ from chordwise.api.profiles import Profile
 from chordwise.api.queries import QueryKeywords
 from chordwise.async_client import AsyncChordwise
 from chordwise.cli import screen
-from chordwise.cli.quality.evaluate_command import Concurrency, Folder, run_queries
+from chordwise.cli.quality.evaluate_command import Folder, run_queries
 from chordwise.errors import ChordwiseError, InvalidInput
 from chordwise.evaluation.ask import Ask, Measured, ask_all
 from chordwise.evaluation.collection import JudgedQuery, has_training, read_collection
@@ -33,7 +33,6 @@ def tune_profile(
     ] = 0.1,
     limit: Annotated[int, Option("--limit", min=1, help="Maximum number of queries on either side.")] = 200,
     seed: Annotated[int, Option("--seed", help="Seed for the choice of these queries.")] = 0,
-    concurrency: Concurrency = 4,
 ) -> None:
     """Choose channel weights, fusion, gate and pool by judged queries.
 
@@ -62,9 +61,7 @@ def tune_profile(
                 asks = [Ask(way="tuned", query=query, options=options) for query in queries]
                 earlier = answered
                 answered += len(asks)
-                return await ask_all(
-                    client, asks, concurrency=concurrency, on_answer=lambda count: on_answer(earlier + count)
-                )
+                return await ask_all(client, asks, on_answer=lambda count: on_answer(earlier + count))
 
             return await tune(ask, base, start.plan, tuning=tuning, held_out=held_out)
 

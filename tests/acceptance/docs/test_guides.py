@@ -93,6 +93,15 @@ def it_moves_a_namespace(reader, tea):
     assert reader.runs(f"{_IMPORTS}{program.text}print(len(vectors))") == "1\n"
 
 
+def it_asks_many_questions(reader, tea):
+    questions = [{"id": "en", "query_text": "water for green tea"}, {"id": "zh", "query_text": "绿茶"}]
+    (reader.folder / "questions.jsonl").write_text("\n".join(json.dumps(each) for each in questions))
+    [command] = shell("docs/query-batches.md")
+    assert "2 questions in answers.jsonl" in reader.types(command)
+    first, second = (json.loads(line) for line in (reader.folder / "answers.jsonl").read_text().splitlines())
+    assert (first["id"], first["answer"]["chunks"][0]["document_id"], second["id"]) == ("en", "tea", "zh")
+
+
 def it_stores_a_profile(reader):
     [command] = shell("docs/profiles.md")
     assert json.loads(reader.types(command))["config"]["top_k"] == 5

@@ -28,7 +28,7 @@ OTHER_PARAMETERS = {
     *("order", "after", "before", "purpose", "filter", "filters", "offset", "examples", "duplicates", "kind", "range"),
     "warned",
     *("contains", "sizes", "width", "generation"),
-    *("mark", "profile", "name[]"),
+    *("mark", "profile", "name[]", "defaults"),
 }
 
 # The operation's own object belongs to the caller, even if another tenant's has the same name.
@@ -47,6 +47,7 @@ OWN: dict[str, Body] = {
         "url": "http://127.0.0.1:9/",
         "mapping": {"items": "/orders", "id": "/no", "text": "/status"},
     },
+    "POST /v1/query-batches": lambda its: {"queries": [_query(its)]},
     "PUT /v1/profiles/{name}": lambda its: {"config": {"top_k": 3}},
     "PUT /v1/experiments/{experiment_id}": lambda its: {
         "experiment": {"arms": [{"name": "a", "share": 0.5}, {"name": "b", "share": 0.5}]}
@@ -123,6 +124,7 @@ FOR_OPERATORS = ("/v1/tenants", "/v1/admin/", "/v1/doctor", "/v1/workers/")
 READING = {
     *("POST /v1/queries", "POST /v1/rag/query", "POST /v1/rag/debug", "DELETE /v1/queries/{query_id}"),
     "POST /internal/recall/test",
+    *("POST /v1/query-batches", "DELETE /v1/query-batches/{batch_id}", "POST /v1/query-batches/{batch_id}/cancel"),
     *("POST /v1/queries/{query_id}/why-not", "POST /v1/queries/{query_id}/replay"),
     *("POST /v1/queries/{query_id}/answer", "POST /v1/chunks/lookup"),
     *("POST /v1/queries/{query_id}/feedback", f"POST {_STORE}/search", "POST /dify/retrieval"),

@@ -59,7 +59,19 @@ def plant(client: httpx.Client, tenant: TenantId, use: Resources) -> Planted:
     made["namespaces"] = f"ns-{uuid.uuid4().hex[:12]}"
     made["documents"] = f"doc-{uuid.uuid4().hex[:12]}"
     made["sources"] = f"source-{uuid.uuid4().hex[:12]}"
-    for put in (_corpus, _words, _query, _routing, _dead_letter, _webhook, _archive, _key, _stored_file, _computation):
+    for put in (
+        _corpus,
+        _words,
+        _query,
+        _batch,
+        _routing,
+        _dead_letter,
+        _webhook,
+        _archive,
+        _key,
+        _stored_file,
+        _computation,
+    ):
         for name, value in put(client, planted, use).items():
             made[name] = value
     part = client.get(f"/v1/namespaces/{planted.namespace}/export", params={"limit": 1})
@@ -195,6 +207,13 @@ def _archive(client: httpx.Client, planted: Planted, use: Resources) -> dict[str
     import_id = f"imp-{uuid.uuid4().hex[:12]}"
     finished(client, sent(put_part(client, planted.namespace, import_id, "1", exported.content))["job_id"])
     return {"imports": import_id, "parts": "1"}
+
+
+def _batch(client: httpx.Client, planted: Planted, use: Resources) -> dict[str, str]:
+    body = {"queries": [{"id": planted.marker, "query_text": QUESTION, "namespaces": [planted.namespace]}]}
+    batch = sent(client.post("/v1/query-batches", json=body))["job_id"]
+    finished(client, batch)
+    return {"query-batches": batch}
 
 
 def _key(client: httpx.Client, planted: Planted, use: Resources) -> dict[str, str]:

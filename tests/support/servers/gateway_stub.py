@@ -90,6 +90,8 @@ class GatewayStub:
             {"check": "queues", "severity": "ok", "detail": "5", "advice": ""}
         ]
         self._queries: dict[str, dict[str, Any]] = {}
+        self._batches: dict[str, list[dict[str, Any]]] = {}
+        self.asked: list[dict[str, Any]] = []  # the bodies of all queries, of batches too
         self._looks: dict[str, int] = {}
         self._lock = threading.Lock()
         self.url = ""
@@ -139,6 +141,14 @@ class GatewayStub:
                 return self._page(request, self.items.get(job_id, []))
             case ["POST", "v1", "queries"]:
                 return self._query(request)
+            case ["POST", "v1", "query-batches"]:
+                return self._batch(request.json())
+            case ["GET", "v1", "query-batches", batch_id, "results"]:
+                rest = self._batches[batch_id][int(request.params["after"][0]) + 1 :]
+                lines = "".join(json.dumps(line) + "\n" for line in rest[: int(request.params["limit"][0])])
+                return Reply(body=lines, headers={"Content-Type": "application/x-ndjson"})
+            case ["DELETE", "v1", "query-batches", _]:
+                return Reply(status=204)
             case ["GET", "v1", "queries", query_id]:
                 return Reply(body=self._queries[query_id])
             case ["GET", "v1", "queries", query_id, "trace"]:
@@ -204,11 +214,31 @@ class GatewayStub:
         unfinished = {"status": "running", "succeeded": 0, "failed": 0, "errors": [], "finished_at": None}
         return Reply(body={**self.jobs[job_id], **unfinished})
 
-    def _query(self, request: Received) -> Reply:
-        body = request.json()
+    def _batch(self, sent: dict[str, Any]) -> Reply:
+        lines = []
+        for index, query in enumerate(sent["queries"]):
+            body = {**sent["defaults"], **query}
+            own_id = body.pop("id", None)
+            answer = self._answered(body)
+            failed = answer["status"] == "failed"
+            error = {"code": "retrieval_unavailable", "detail": "nothing answered"} if failed else None
+            line = {"index": index, "id": own_id, "status": answer["status"], "answer": None if failed else answer}
+            lines.append({**line, "error": error})
+        batch_id = f"batch-{len(self._batches) + 1}"
+        self._batches[batch_id] = lines
+        accepted = {"job_id": batch_id, "status": "queued", "total": len(lines)}
+        return Reply(status=202, body=accepted, headers={"Location": f"/v1/query-batches/{batch_id}"})
+
+    def _answered(self, body: dict[str, Any]) -> dict[str, Any]:
+        self.asked.append(body)
         query_id = f"query-{len(self._queries) + 1}"
         result = {"query_id": query_id, "status": "succeeded", **(self.answer or self._search)(body)}
         self._queries[query_id] = result
+        return result
+
+    def _query(self, request: Received) -> Reply:
+        result = self._answered(request.json())
+        query_id = result["query_id"]
         if self.late_queries:
             return Reply(status=202, body={"query_id": query_id, "status": "queued"}, headers={"Retry-After": "1"})
         return Reply(body=result)

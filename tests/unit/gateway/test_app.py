@@ -32,6 +32,7 @@ _ONE_THING = (
     "/v1/tenants/{tenant_id}/",
     "/v1/profiles/{name}/",
     "/v1/jobs/{job_id}/",
+    "/v1/query-batches/{batch_id}/",
     "/v1/dead-letters/{letter_id}/",
     "/v1/webhooks/{webhook_id}/",
     "/v1/admin/embedding-migrations/{number}/",

@@ -57,7 +57,7 @@ class DescribeEval:
         assert (report["degraded"], report["failed"]) == (0, 0)
         assert 0 < report["latency_ms"]["p50"] <= report["latency_ms"]["p95"]
 
-        asked = [request.json() for request in stub.received if request.path == "/v1/queries"]
+        asked = stub.asked
         ways = {(body["retrieve"]["method"], body["enable_rerank"]) for body in asked}
         assert ways == {("full_text", False), ("semantic", False), ("hybrid", False), ("hybrid", True)}
         assert (len(asked), {body["top_k"] for body in asked}) == (8, {100})

@@ -286,15 +286,15 @@ class DescribeUsage:
         ("arguments", "complaint"),
         [
             ("frobnicate", "No such command 'frobnicate'"),
-            ("query x", "Missing option '--namespace'"),
-            ("query -n kb", "Missing argument"),
+            ("query x", "name at least one"),
+            ("query -n kb", "give either TEXT or --file"),
             ("query x -n kb --method magic", "must be hybrid, full_text, semantic, keyword or vector"),
             ("query x -n kb --top-k many", "--top-k"),
             ("query x -n kb --nonsense", "No such option"),
             ("ingest nowhere -n kb", "does not exist"),
             ("ingest . -n kb --on-conflict merge", "must be replace, skip, error or new"),
             ("eval nowhere -n kb", "does not exist"),
-            ("eval . -n kb --concurrency 0", "--concurrency"),
+            ("eval . -n kb --limit 0", "--limit"),
         ],
     )
     def it_exits_with_2_and_one_line(self, stub, capsys, arguments, complaint):
@@ -333,3 +333,43 @@ class DescribeUsage:
         )
         assert b"\\u4e16" in done.stdout
         assert done.stderr == b""
+
+
+class DescribeAFileOfQuestions:
+    def it_writes_an_answer_for_each_in_their_order(self, stub, tmp_path, capsys):
+        stub.documents["kb"] = {
+            "fox": {"document_id": "fox", "text": "red fox"},
+            "salt": {"document_id": "盐", "text": "盐"},
+        }
+        lines = [{"id": "a", "query_text": "red"}, {"id": "b", "query_text": "盐", "top_k": 1}]
+        (tmp_path / "questions.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+        assert run(["query", "--file", "questions.jsonl", "--output", "answers.jsonl", "-n", "kb"]) == 0
+        assert "2 questions in answers.jsonl" in capsys.readouterr().out
+        answers = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text("utf-8").splitlines()]
+        assert [(line["index"], line["id"], line["status"]) for line in answers] == [
+            (0, "a", "succeeded"),
+            (1, "b", "succeeded"),
+        ]
+        assert [line["answer"]["chunks"][0]["document_id"] for line in answers] == ["fox", "盐"]
+        assert "DELETE /v1/query-batches/batch-1" in stub.paths()
+
+    def it_reads_a_question_a_line_and_writes_to_standard_output(self, stub, tmp_path, capsys):
+        (tmp_path / "questions.txt").write_text("red fox\n\n绿茶\n", encoding="utf-8")
+        assert run(["query", "--file", "questions.txt", "-n", "kb"]) == 0
+        assert [json.loads(line)["status"] for line in capsys.readouterr().out.splitlines()] == ["succeeded"] * 2
+        assert [body["query_text"] for body in stub.asked] == ["red fox", "绿茶"]
+
+    def it_fails_if_a_question_has_no_answer(self, stub, tmp_path, capsys):
+        (tmp_path / "questions.txt").write_text("good\nbad\n")
+        stub.answer = lambda body: {"status": "failed"} if body["query_text"] == "bad" else {"chunks": []}
+        assert run(["query", "--file", "questions.txt", "-n", "kb", "--output", "a.jsonl"]) == 1
+        assert "2 questions in a.jsonl, 1 without an answer" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("content", "complaint"),
+        [("", "holds no question"), ('"good"\n{"query_text":', "questions.jsonl:2 is not JSON"), ("7", "neither")],
+    )
+    def it_names_the_line_at_fault(self, stub, tmp_path, capsys, content, complaint):
+        (tmp_path / "questions.jsonl").write_text(content)
+        assert run(["query", "--file", "questions.jsonl", "-n", "kb"]) == 1
+        assert complaint in capsys.readouterr().err

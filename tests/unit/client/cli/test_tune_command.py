@@ -116,7 +116,7 @@ class DescribeTune:
         assert run(["tune", str(folder), "-n", "kb", "--limit", "25", "--json"]) == 0
         report = json.loads(capsys.readouterr().out)
         assert (report["queries_from"], report["tuning"]["queries"], report["held_out"]["queries"]) == ("train", 25, 25)
-        asked = [request.json() for request in stub.received if request.path == "/v1/queries"]
+        asked = stub.asked
         main = [body for body in asked if " q" in body["query_text"]]
         assert len(main) == 50
         assert {body["profile"] for body in asked} == {"default"}
@@ -140,7 +140,7 @@ class DescribeEvalUnderAProfile:
         assert run(["eval", str(folder), "-n", "kb", "--profile", "mine", "--limit", "2", "--json"]) == 0
         report = json.loads(capsys.readouterr().out)
         assert set(report["results"]) == {"semantic", "fused", "reranked"}
-        asked = [request.json() for request in stub.received if request.path == "/v1/queries"]
+        asked = stub.asked
         assert {body["profile"] for body in asked} == {"mine"}
         assert sum("retrieve" not in body for body in asked) == 4
 
