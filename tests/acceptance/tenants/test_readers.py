@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 import uuid
 from collections.abc import Iterator
@@ -189,6 +190,46 @@ class DescribeAnApplication:
                 documents = {chunk["document_id"] for chunk in answer["chunks"]}
                 assert documents & set(PUMPS) - {"public-pump"} >= ({seen} if seen else set())
                 assert seen == "hr-pump" or "hr-pump" not in documents
+
+    def it_asks_for_many_users_in_one_batch_and_reads_it_alone(self, office):
+        with office.client(scopes=("read", "impersonate")) as client, office.client("group:hr") as hr:
+            question = {"query_text": "Which pump needs oil?"}
+            queries = [question | {"principals": names} for names in (["group:hr"], ["user:42"], ["user:1"])]
+            body = {"defaults": {"namespaces": [office.namespace]}, "queries": queries}
+            batch = sent(client.post("/v1/query-batches", json=body))["job_id"]
+            path = f"/v1/query-batches/{batch}"
+            assert sent(client.get(path, params={"wait": 30}))["succeeded"] == 3
+            lines = [json.loads(line) for line in client.get(f"{path}/results").text.splitlines()]
+            hits = [{chunk["document_id"] for chunk in line["answer"]["chunks"]} & set(PUMPS) for line in lines]
+            assert hits == [{"public-pump", "hr-pump"}, {"public-pump", "board-pump"}, {"public-pump"}]
+            for method, address in (
+                ("GET", path),
+                ("GET", f"{path}/results"),
+                ("POST", f"{path}/cancel"),
+                ("DELETE", path),
+            ):
+                assert hr.request(method, address).status_code == 404, address
+
+    def it_counts_by_facets_what_it_may_read(self, office):
+        namespace = f"kb-{uuid.uuid4().hex[:8]}"
+        teams = [("a", None), ("b", ["group:hr"]), ("c", ["user:42"])]
+        documents = [
+            {"document_id": team, "text": "The pump needs oil.", "metadata": {"team": team}}
+            | ({} if readers is None else {"readers": readers})
+            for team, readers in teams
+        ]
+        upload(office.chief, namespace, documents)
+        asked = {"query_text": "pump oil", "namespaces": [namespace], "facets": ["metadata.team"]}
+        for principals, seen in (((), {"a"}), (("group:hr",), {"a", "b"}), (("*",), {"a", "b", "c"})):
+            with office.client(*principals) as client:
+                [facet] = sent(client.post("/v1/rag/query", json=asked))["facets"]
+                assert {value["value"] for value in facet["values"]} == seen
+                assert facet["passages"] == len(seen)
+                grouped = {**asked, "group_by": "metadata.team"}
+                groups = sent(client.post("/v1/rag/query", json=grouped))["groups"]
+                assert {group["value"] for group in groups} == seen
+                fields = sent(client.get(f"/v1/namespaces/{namespace}/fields"))
+                assert {each["value"] for each in fields["metadata"]["team"]["values"]} == seen
 
     def it_sees_no_answer_of_another_user(self, office):
         with office.client(scopes=("read", "impersonate")) as client, office.client("user:1") as stranger:
