@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.responses import Response, StreamingResponse
 
 from api_gateway.http import cursors
-from api_gateway.http.caller import Admin, Caller
+from api_gateway.http.caller import Caller, FullAdmin
 from api_gateway.http.fields import shown
 from api_gateway.http.route_descriptions import PRINTABLE, Cursor, Limit, Parameter, route
 from api_gateway.resources.route_parts import Page, Since, Until, send_page, time_span
@@ -48,7 +48,7 @@ _EXPORT = {_LINES: {"schema": {"type": "string"}}}
 
 @router.get("/v1/audit", **route("List the audit", AuditPage, "One page of the audit, newest first."))
 async def list_audit(
-    caller: Admin,
+    caller: FullAdmin,
     action: Action = None,
     key_id: KeyId = None,
     since: Since = None,
@@ -67,7 +67,7 @@ async def list_audit(
     "/v1/audit/export", **route("Export the audit", None, "One JSON object a line, newest first.", content=_EXPORT)
 )
 async def export_audit(
-    caller: Admin, action: Action = None, key_id: KeyId = None, since: Since = None, until: Until = None
+    caller: FullAdmin, action: Action = None, key_id: KeyId = None, since: Since = None, until: Until = None
 ) -> Response:
     """Return all of the same rows as JSON lines. Rows added while it runs are not included."""
     chosen = _filter(action, key_id, since, until)

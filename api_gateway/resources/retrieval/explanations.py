@@ -12,7 +12,7 @@ from fastapi import APIRouter, Response
 from pydantic import Field
 
 from api_gateway.http import cursors
-from api_gateway.http.caller import Admin, Caller, Reader
+from api_gateway.http.caller import Caller, FullAdmin, Reader
 from api_gateway.http.fields import DescribedBy, Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
@@ -116,7 +116,7 @@ OfProfile = Annotated[
 
 @router.get("/v1/traces", **route("List kept traces", TracePage, "One page of kept traces, newest first."))
 async def list_kept(
-    caller: Admin,
+    caller: FullAdmin,
     mark: Mark = None,
     namespace: InNamespace = None,
     profile: OfProfile = None,

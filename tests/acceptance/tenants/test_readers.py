@@ -415,6 +415,14 @@ class DescribeEveryOperation:
                 wrong[str(operation)] = (answer.status_code, told, answer.text[:300])
         assert wrong == {}
 
+    def it_tells_an_administrator_nothing_who_sees_no_such_document(self, planted):
+        _, owner, _ = planted
+        own = {"name": "x", "scopes": ["admin"], "principals": ["user:other"]}
+        with gateway(sent(owner.post("/v1/keys", json=own))["api_key"]) as administrator:
+            for path in ("/v1/audit", "/v1/audit/export", "/v1/traces"):
+                problem(administrator.get(path), 403, "insufficient_scope")
+            assert administrator.get("/v1/keys").status_code == 200
+
     def it_still_tells_the_owner(self, planted):
         its, owner, _ = planted
         assert its.marker in search(owner, its.namespace, "which pump needs oil")["chunks"][0]["text"]
