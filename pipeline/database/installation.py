@@ -41,7 +41,7 @@ _SCANNED_AT_ONCE = 1000
 # messages, searches on their way into the audit. docs/data-model.md names each.
 _LEFT_IN_REDIS = re.compile(
     rb"[^:]+:(query|answer|understood|vectors|audit|requests|writing|rung|computation)(:.*)?"
-    rb"|chordwise:(audit|vectors|circuits|pace)(:.*)?|ingest|long|recall|answer|rerank|compute|upkeep|unacked.*"
+    rb"|chordwise:(audit|vectors|circuits|pace)(:.*)?|ingest|long|batch|recall|answer|rerank|compute|upkeep|unacked.*"
 )
 
 

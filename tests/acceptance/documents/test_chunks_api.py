@@ -79,7 +79,7 @@ class DescribeListing:
     @pytest.mark.parametrize(
         ("asked", "place"),
         [
-            ({"filters": "type=manual"}, "/filters"),
+            ({"filters": "type manual"}, "/filters"),
             ({"filters": "[]"}, "/filters"),
             ({"filters": '{"kind": "manual"}'}, "/filters/kind"),
             ({"filters": '{"start": "2026-01-02T00:00:00Z", "end": "2026-01-01T00:00:00Z"}'}, "/filters/end"),

@@ -242,6 +242,7 @@ class DescribeTheOperatorsRoutes:
             "queue:upkeep",
             "queue:compute",
             "queue:long",
+            "queue:batch",
         }
         others = {"worker_versions", "worker_brokers", "clocks", "hosts", "last_sweep", "store_space", "keyword_index"}
         assert stores | workers | others | elsewhere == set(ready["dependencies"]) - {
