@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import problem
-from tests.support.corpora.documents import document, upload
+from tests.support.corpora.documents import document, until_indexed, upload
 
 DOCUMENTS = [
     document("pump", "The pump PPR-9087 starts when the valve is open.", type="manual", tags=["a"]),
@@ -37,6 +37,7 @@ def asker(use) -> Any:
     with gateway(make_tenant(use)[1]) as client:
         namespace = f"batch-{uuid.uuid4().hex[:8]}"
         upload(client, namespace, DOCUMENTS)
+        until_indexed(client, namespace)  # before that the rows that a search compares differ from query to query
         yield client, namespace
 
 
