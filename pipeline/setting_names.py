@@ -36,6 +36,7 @@ REMOVED: Final = {
     "CHORDWISE_POSTGRES_POOL_SIZE": "CHORDWISE_STORE_POOL_SIZE holds for both databases",
     "CHORDWISE_QUOTA_REQUESTS_BURST": "a tenant may send ten seconds' worth of CHORDWISE_QUOTA_REQUESTS_PER_MINUTE at once",
     "CHORDWISE_RETIRED_GRACE_S": "it is five times CHORDWISE_QUERY_DEADLINE_MS",
+    "CHORDWISE_COMPUTE_WAIT_S": "it is five times CHORDWISE_QUERY_DEADLINE_MS",
     "CHORDWISE_MIGRATION_INTERVAL_S": "every sweep (CHORDWISE_SWEEP_INTERVAL_S) looks for a model migration",
     "CHORDWISE_MIGRATION_CHUNKS_PER_S": "a model migration gives way to queries and ingestion by itself",
     "CHORDWISE_OTLP_SAMPLE_RATIO": "OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG choose the recorded traces",

@@ -74,7 +74,6 @@ class Settings(BaseSettings):
     max_document_bytes: Annotated[int, Field(ge=1)] = 32 * 1024 * 1024
     trusted_proxies: Networks = ()
     mcp_allowed_origins: Annotated[tuple[str, ...], NoDecode, _LIST] = ()
-    compute_wait_s: Annotated[float, Field(ge=0.1, le=600)] = 20.0
     otlp_endpoint: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
     flower_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
     flower_link: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
@@ -247,6 +246,11 @@ class Settings(BaseSettings):
     @property
     def retired_grace_s(self) -> float:
         """How long what was replaced stays readable for queries that began before: five of their deadlines."""
+        return 5 * self.query_deadline_ms / 1000
+
+    @property
+    def compute_wait_s(self) -> float:
+        """How long a computation waits for a worker to begin it: five deadlines of a query."""
         return 5 * self.query_deadline_ms / 1000
 
     @property

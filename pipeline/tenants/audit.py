@@ -54,25 +54,17 @@ class ArmSearches:
     mean_latency_ms: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Acting:
-    """The actor on whose behalf code runs, and the request that made it run."""
-
-    actor: Actor
-    request_id: str
-
-
-_ACTING: ContextVar[Acting | None] = ContextVar("chordwise_acting", default=None)
+_ACTING: ContextVar[tuple[Actor, str]] = ContextVar("chordwise_acting", default=(Actor(), ""))
 
 
 def act_as(actor: Actor, *, request_id: str) -> None:
     """Attribute later writes of this context to ``actor``, including those in threads that it starts."""
-    _ACTING.set(Acting(actor, request_id))
+    _ACTING.set((actor, request_id))
 
 
-def acting() -> Acting:
-    """Return the actor of this context; nobody without one."""
-    return _ACTING.get() or Acting(Actor(), "")
+def acting() -> tuple[Actor, str]:
+    """Return the actor on whose behalf this context runs, nobody without one, and the id of its request."""
+    return _ACTING.get()
 
 
 def query_hash(tenant_id: TenantId, query_text: str, *, secret: str | None) -> str:

@@ -41,13 +41,13 @@ class Audit(TenantStore):
         **detail: Any,
     ) -> None:
         """Record a write in the transaction that makes it. The actor comes from the context (``act_as``)."""
-        by = acting()
+        actor, request_id = acting()
         row = AuditRow(
             audit_id=str(uuid.uuid4()),
             at=now(),
             action=action,
-            actor=by.actor,
-            request_id=by.request_id,
+            actor=actor,
+            request_id=request_id,
             namespaces=tuple(namespaces),
             ids=tuple(ids[:MOST_IDS]),
             count=len(ids) if count is None else count,

@@ -51,7 +51,6 @@ def model_stack(
         environment = {
             **environment_of(settings, redis_url=redis_url.render_as_string(False), port=port),
             "CHORDWISE_QUERY_DEADLINE_MS": str(int(DEADLINE_S * 1000)),
-            "CHORDWISE_COMPUTE_WAIT_S": "8",  # a test stops the worker and waits this long
             "CHORDWISE_LLM_MODEL": "a-language-model",
             "CHORDWISE_LLM_INPUT_PRICE_PER_MILLION": "3",
             "CHORDWISE_LLM_OUTPUT_PRICE_PER_MILLION": "15",
