@@ -12,7 +12,7 @@ from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from api_gateway.console import page, sign_in
+from api_gateway.console import page, sign_in, sign_on
 from api_gateway.dialects import dify
 from api_gateway.dialects import openai as openai_dialect
 from api_gateway.dialects.mcp import endpoint as mcp_endpoint
@@ -119,6 +119,7 @@ _ROUTERS = (
     doctor,
     health,
     overview,
+    sign_on,  # before the files of the console, which are all below its path
     page,
     sign_in,
     openapi,

@@ -35,6 +35,7 @@ from pipeline.resources import Resources
 from pipeline.retrieval.reuse_answer import AnswerCache
 from pipeline.settings import Settings
 from pipeline.tenants.accounts import Principal
+from pipeline.tenants.provider_client import ProviderClient
 from workers import dispatch
 
 P = ParamSpec("P")
@@ -92,6 +93,7 @@ class Gateway:
         self.turns = Turns(most_bytes=settings.max_body_bytes)
         self.keys = Keys(self._look_up)
         away = self.keys.is_away  # all read from the same MySQL; only the keys tell an outage
+        self.provider = None if settings.oidc is None else ProviderClient(settings.oidc)
         self.installation_id: str | None = None  # set when the gateway starts to serve
         self.answer_cache = AnswerCache(replace(resources, timeout_s=CACHE_TIMEOUT_S, reading=True), away=away)
         self.namespaces = KnownNamespaces(self.run, quick, away)

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Annotated, Any, Final, Literal, NamedTuple, cast
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from pipeline.records import CHANNEL_ALIASES
 
@@ -99,3 +99,40 @@ VectorIndex = Annotated[str, AfterValidator(_checked_vector_index)]
 RRF_K = 60  # as in the paper: Cormack, Clarke and Büttcher 2009
 # Milliseconds, including retries. Only query understanding and reranking may take longer.
 ChannelTime = Annotated[int, Field(ge=100, le=2000)]
+
+
+Role = Literal["viewer", "editor", "operator"]
+_LOOPBACK: Final = re.compile(r"http://(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?(?:/.*)?")
+
+
+def is_protected(url: str) -> bool:
+    """Return whether a URL is one of https, or of a server on this machine."""
+    return url.startswith("https://") or _LOOPBACK.fullmatch(url) is not None
+
+
+def _protected(url: str) -> str:
+    if not is_protected(url) or re.search(r"[\s?#]", url):
+        raise ValueError("must be an https URL, or one of this machine, without a query")
+    return url
+
+
+class SignOn(BaseModel):
+    """The provider of OpenID Connect at which people sign in to the console. ``url``: of the gateway, as browsers name it.
+    ``roles``: by role and claim the values that give it, as in ``{"viewer": {"groups": ["staff"]}}``. ``groups``: the claim
+    that names a person's groups."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    issuer: Annotated[str, AfterValidator(_protected)]
+    client_id: Annotated[str, Field(min_length=1)]
+    client_secret: SecretStr | None = None
+    url: Annotated[str, AfterValidator(_protected), AfterValidator(lambda url: url.rstrip("/"))]
+    tenant: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+    roles: dict[Role, dict[str, tuple[str, ...]]]
+    groups: str = "groups"
+    scope: Annotated[str, Field(pattern=r"\bopenid\b")] = "openid profile email"
+
+
+def parse_object(value: Any) -> Any:
+    """Read a JSON object; an empty text is None, and another value unchanged. Raises ValueError."""
+    return (_json(value, "must be a JSON object") if value.strip() else None) if isinstance(value, str) else value

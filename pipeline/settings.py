@@ -24,9 +24,11 @@ from pipeline.setting_names import PREFIX, flaw_of_names
 from pipeline.setting_values import (
     RRF_K,
     ChannelTime,
+    SignOn,
     VectorIndex,
     channel_names,
     parse_list,
+    parse_object,
     parse_weights,
 )
 from pipeline.store_urls import REDIS_SCHEMES, completed
@@ -70,6 +72,7 @@ class Settings(BaseSettings):
     gateway_host: str = "127.0.0.1"
     gateway_port: Annotated[int, Field(ge=0, le=65535)] = 8080
     admin_key: SecretStr | None = None
+    oidc: Annotated[SignOn | None, NoDecode, BeforeValidator(parse_object)] = None
     max_body_bytes: Annotated[int, Field(ge=1024)] = 128 * 1024 * 1024
     max_document_bytes: Annotated[int, Field(ge=1)] = 32 * 1024 * 1024
     trusted_proxies: Networks = ()
@@ -206,6 +209,8 @@ class Settings(BaseSettings):
                 f"CHORDWISE_OCR_MAX_PAGES times CHORDWISE_OCR_PAGE_TIMEOUT_S must be at most {LONGEST_RECOGNITION_S} s,"
                 " because a task is ended after half an hour"
             )
+        if self.oidc is not None and not (self.secret_key and self.secret_key.get_secret_value()):
+            raise ValueError("CHORDWISE_OIDC needs CHORDWISE_SECRET_KEY, which signs the tokens of sessions")
         if not self.recall_sources:
             raise ValueError("CHORDWISE_RECALL_SOURCES must name at least one channel")
         if self.embedding_provider == "local" and (flaw := flaw_of(self.embedding_model, self.embedding_dim)):
@@ -310,6 +315,8 @@ def load(environment: dict[str, Any] | None = None) -> Settings:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         variable = "CHORDWISE_" + str(first["loc"][0]).upper() if first["loc"] else ""
+        if variable == "CHORDWISE_OIDC":
+            variable += "".join(f" {name}" for name in first["loc"][1:])
         message = first["msg"].removeprefix("Value error, ")
         raise Misconfigured(f"{variable}: {message}" if variable else message) from None
     except ValueError as error:

@@ -141,7 +141,8 @@ async def config(request: Request) -> Response:
         "kinds": main_suffixes(),
     }
     flower_url = settings.flower_link or settings.flower_url or None
-    facts = {"flower_url": flower_url, "language_model": bool(settings.llm_model), "limits": limits}
+    sign_on = None if settings.oidc is None else f"{settings.oidc.url}/console/sign-on"
+    facts = {"flower_url": flower_url, "language_model": bool(settings.llm_model), "limits": limits, "sign_on": sign_on}
     return json_response(facts, headers=HEADERS)
 
 

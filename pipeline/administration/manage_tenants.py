@@ -11,6 +11,7 @@ import structlog
 
 from chordwise.contract.tenant import OwnQuotasView, TenantView
 from pipeline.administration.call_store import call_store
+from pipeline.administration.manage_sessions import person_of
 from pipeline.database.encryption import SecretCipher
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Rejected
@@ -20,7 +21,16 @@ from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.accounts import ApiKey, Principal, tenant_of
 from pipeline.tenants.audit_store import Audit
-from pipeline.tenants.caller_tokens import JWKS_FRESH_S, caller_of, has_key, is_token, key_id_in, key_named, public_keys
+from pipeline.tenants.caller_tokens import (
+    JWKS_FRESH_S,
+    SIGN_ON,
+    caller_of,
+    has_key,
+    is_token,
+    key_id_in,
+    key_named,
+    public_keys,
+)
 from pipeline.tenants.quota_store import QuotaColumns
 from pipeline.tenants.tenant_store import ApiKeys, Tenants, tenants_page
 from pipeline.tenants.usage import UsageKey, UsageRow
@@ -82,6 +92,8 @@ def _principal_of_token(token: str, use: Resources) -> Principal | None:
     if named is None:
         return None
     tenant_id, key_id = named
+    if key_id == SIGN_ON:
+        return person_of(token, tenant_id, use)
     with unit_of_work(use.mysql) as work:
         signer = Tenants(work.connection, tenant_id).signer(key_id)
     if signer is None:

@@ -19,7 +19,8 @@ from pipeline.errors import Rejected
 from pipeline.records import TenantId
 from pipeline.tenants.accounts import Principal
 
-_AUDIENCE: Final = re.compile(r"chordwise:(?P<tenant>[a-z0-9][a-z0-9-]{0,62}):(?P<key_id>[0-9a-f]{16})")
+_AUDIENCE: Final = re.compile(r"chordwise:(?P<tenant>[a-z0-9][a-z0-9-]{0,62}):(?P<key_id>[0-9a-f]{16}|sign-on)")
+SIGN_ON: Final = "sign-on"  # in place of a key's id: the token of a person's session (`tenants.people`)
 _SIGNED_BY_OTHERS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _LONGEST_S: Final = 86_400
 _CLOCKS_APART_S: Final = 10
@@ -42,7 +43,8 @@ def is_token(credential: str) -> bool:
 
 
 def key_named(token: str) -> tuple[TenantId, str] | None:
-    """Return the tenant and the id of the API key that a token names in its audience; None without one. Nothing is verified."""
+    """Return the tenant and the id of the API key, or SIGN_ON, that a token names in its audience; None without one. Nothing is
+    verified."""
     if len(token) > _LONGEST:
         return None
     try:

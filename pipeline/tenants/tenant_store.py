@@ -200,6 +200,13 @@ class Tenants(TenantStore):
         row = self._run(statement, id=key_id, now=now()).one_or_none()
         return None if row is None else (self._principal(row), bytes(row.token_key))
 
+    def restricts(self) -> bool | None:
+        """Return whether the tenant may have documents that are not public; None if there is none, or it is disabled."""
+        row = self._run(
+            f"SELECT {_HAS_RESTRICTED} FROM tenants t WHERE t.tenant_id = :tenant AND t.disabled_at IS NULL"
+        ).first()
+        return None if row is None else bool(row.has_restricted)
+
     def replace_token_key(self, key_id: str, token_key: bytes) -> None:
         """Replace the encrypted key that verifies the tokens of an API key."""
         statement = (
@@ -224,9 +231,11 @@ def tenants_page(connection: Connection, *, after: str | None, limit: int) -> li
     return [record_of(TenantView, row) for row in connection.execute(statement, {"after": after or "", "limit": limit})]
 
 
+_HAS_RESTRICTED = (
+    "EXISTS (SELECT 1 FROM namespaces n WHERE n.tenant_id = t.tenant_id AND n.restricted = 1) AS has_restricted"
+)
 _PRINCIPAL = (
-    "SELECT k.key_hash, k.scopes, k.name, k.last_used_at, k.principals, k.token_key, EXISTS (SELECT 1 FROM namespaces n"
-    " WHERE n.tenant_id = k.tenant_id AND n.restricted = 1) AS has_restricted"
+    f"SELECT k.key_hash, k.scopes, k.name, k.last_used_at, k.principals, k.token_key, {_HAS_RESTRICTED}"
     " FROM api_keys k JOIN tenants t ON t.tenant_id = k.tenant_id"
     " WHERE k.tenant_id = :tenant AND {key} AND t.disabled_at IS NULL"
     " AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > :now)"
