@@ -142,6 +142,7 @@ def create_app(settings: Settings, resources: Resources | None = None) -> FastAP
     )
     accept_formats(settings)  # decides which content types are accepted
     check_fusion(settings)
+    sign_on.check(settings)
     installed_channels()  # decides which methods and parameters are accepted
     app.state.gateway = Gateway(settings, resources or Resources(settings, silent_s=SILENT_S))
     for module in (*_ROUTERS, *openai_dialect.MODULES):

@@ -209,8 +209,6 @@ class Settings(BaseSettings):
                 f"CHORDWISE_OCR_MAX_PAGES times CHORDWISE_OCR_PAGE_TIMEOUT_S must be at most {LONGEST_RECOGNITION_S} s,"
                 " because a task is ended after half an hour"
             )
-        if self.oidc is not None and not (self.secret_key and self.secret_key.get_secret_value()):
-            raise ValueError("CHORDWISE_OIDC needs CHORDWISE_SECRET_KEY, which signs the tokens of sessions")
         if not self.recall_sources:
             raise ValueError("CHORDWISE_RECALL_SOURCES must name at least one channel")
         if self.embedding_provider == "local" and (flaw := flaw_of(self.embedding_model, self.embedding_dim)):

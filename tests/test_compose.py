@@ -37,7 +37,7 @@ DOCKERFILE = (ROOT / "compose/Dockerfile").read_text(encoding="utf-8")
 # Settings that compose.yaml decides itself, or by a variable of another name; every other one passes through from .env.
 STORES = ("mysql", "postgres", "redis")
 FIXED_EVERYWHERE = {f"{store}_{part}" for store in STORES for part in ("url", "password")} | {"keyword_index_dir"}
-FIXED_IN_GATEWAY = {"gateway_host", "gateway_port", "admin_key", "flower_url", "flower_link"}
+FIXED_IN_GATEWAY = {"gateway_host", "gateway_port", "admin_key", "flower_url", "flower_link", "oidc"}
 
 # A variable whose value nobody but its reader may see.
 SECRET = re.compile(r"\$\{?\w*(PASSWORD|SECRET|AUTH|KEY)\w*")

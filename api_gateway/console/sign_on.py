@@ -17,9 +17,11 @@ from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http.problems import Problem, instance_of
 from api_gateway.http.responses import json_response
 from pipeline.administration.manage_sessions import begin_session, end_session, token_of
-from pipeline.errors import Unavailable
+from pipeline.errors import Misconfigured
+from pipeline.outages import tolerate_outage
 from pipeline.records import TenantId
 from pipeline.setting_values import SignOn
+from pipeline.settings import Settings
 from pipeline.tenants.people import SESSION_S, STATE_S, TOKEN_S, role_of, session_of, signed_state, state_in
 from pipeline.tenants.provider_client import ProviderClient, SignOnFailed
 
@@ -30,6 +32,12 @@ log = structlog.get_logger(__name__)
 STATE_COOKIE: Final = "chordwise_sign_on"
 SESSION_COOKIE: Final = "chordwise_session"
 _NO_STORE: Final = {"Cache-Control": "no-store"}
+
+
+def check(settings: Settings) -> None:
+    """Raise Misconfigured where sign-on has no secret to sign tokens with."""
+    if settings.oidc is not None and not (settings.secret_key and settings.secret_key.get_secret_value()):
+        raise Misconfigured("CHORDWISE_OIDC needs CHORDWISE_SECRET_KEY, which signs the tokens of sessions")
 
 
 @router.get("/console/sign-on")
@@ -99,14 +107,13 @@ async def _signed_on(request: Request, gateway: Gateway, use: SignOn, provider: 
     if role is None:
         raise SignOnFailed("no_role")
     session = session_of(claims, role, issuer=use.issuer, groups=use.groups)
-    try:
+    with tolerate_outage(log.warning, "session_not_stored"):
         cookie = await gateway.run(begin_session, TenantId(use.tenant), session, gateway.quick)
-    except Unavailable as error:
-        raise SignOnFailed("stores_away", error.code) from None
-    if cookie is None:
-        raise SignOnFailed("no_tenant")
-    log.info("signed_on", tenant_id=use.tenant, person=session["id"], role=role)
-    return cookie
+        if cookie is None:
+            raise SignOnFailed("no_tenant")
+        log.info("signed_on", tenant_id=use.tenant, person=session["id"], role=role)
+        return cookie
+    raise SignOnFailed("stores_away")
 
 
 def _configured(request: Request) -> tuple[Gateway, SignOn, ProviderClient]:

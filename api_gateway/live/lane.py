@@ -38,7 +38,7 @@ _AGAIN_S: Final = (0.2, 1.0, 5.0)  # before a process is restarted, longer each 
 _YOUNG_S: Final = 20.0
 _STOP_S: Final = 6.0  # for running queries when the gateway stops
 _LEAST_S: Final = 0.05  # before its deadline a query is worth sending again
-_WITHHELD: Final = frozenset({"CHORDWISE_ADMIN_KEY"})
+_WITHHELD: Final = frozenset({"CHORDWISE_ADMIN_KEY", "CHORDWISE_OIDC"})
 
 Run = Callable[..., Coroutine[Any, Any, Any]]
 Spawn = Callable[[Coroutine[Any, Any, None]], None]

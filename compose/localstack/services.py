@@ -12,7 +12,9 @@ from .probes import Probe, answers, answers_as, log_says
 from .processes import Program
 
 # A process gets no secret that it does not use: reading a worker's environment must not give operator rights.
-_OPERATORS = frozenset({"CHORDWISE_ADMIN_KEY", "CHORDWISE_API_KEY", "CHORDWISE_FLOWER_PASSWORD", "FLOWER_BASIC_AUTH"})
+_OPERATORS = frozenset(
+    {"CHORDWISE_ADMIN_KEY", "CHORDWISE_API_KEY", "CHORDWISE_FLOWER_PASSWORD", "CHORDWISE_OIDC", "FLOWER_BASIC_AUTH"}
+)
 _OF_TENANTS = frozenset({"CHORDWISE_SECRET_KEY", "CHORDWISE_API_SECRETS"})
 _OF_MODELS = frozenset({"OPENAI_API_KEY", "CHORDWISE_RERANK_API_KEY", "CHORDWISE_EMBEDDING_NEXT_API_KEY"})
 _OF_STORES = frozenset({"CHORDWISE_MYSQL_URL", "CHORDWISE_POSTGRES_URL"})
@@ -45,7 +47,8 @@ SERVICES = (
     Service(
         name="gateway",
         arguments=("chordwise-server", "gateway"),
-        withheld=_OPERATORS - {"CHORDWISE_ADMIN_KEY"},  # the gateway compares it with the keys of requests
+        withheld=_OPERATORS
+        - {"CHORDWISE_ADMIN_KEY", "CHORDWISE_OIDC"},  # it compares keys with the first, people sign in with the second
     ),
     _worker("ingest"),
     _worker("long"),

@@ -2,6 +2,7 @@
 import { unheard } from "./connection.js";
 import { codeName, said } from "./sentences.js";
 import { session, signOut } from "./session.js";
+import { keyNow } from "./sign_on.js";
 import { t } from "./words.js";
 
 /** Problem details (RFC 9457) of an answer, or an equivalent for a missing answer. */
@@ -33,11 +34,12 @@ export const segment = (id) => encodeURIComponent(id);
 
 /**
  * One request. Returns `{body, headers, status}`; raises ApiError, or AbortError when `signal` was used. `bytes`: a body
- * that is neither JSON nor a form; `raw`: return the stream of the answer's body; `blob`: return the body as a Blob.
+ * that is neither JSON nor a form; `key`: in place of the session's, null for none; `raw`: return the stream of the answer's body; `blob`: return the body as a Blob.
  */
-export async function send(method, path, { json, form, bytes, raw = false, headers = {}, signal, key = session.get()?.key, accept = [], blob = false } = {}) {
+export async function send(method, path, { json, form, bytes, raw = false, headers = {}, signal, key, accept = [], blob = false } = {}) {
   const init = { method, signal, headers: { Accept: "application/json", ...headers }, cache: "no-store" };
-  if (key) init.headers.Authorization = `Bearer ${key}`;
+  const sent = key === undefined ? await keyNow() : key;
+  if (sent) init.headers.Authorization = `Bearer ${sent}`;
   if (json !== undefined) {
     init.headers["Content-Type"] = "application/json";
     init.body = JSON.stringify(json);

@@ -1,7 +1,7 @@
 // Server-sent events over fetch: EventSource cannot send a key in a header, and a key does not belong in an address.
 import { address, ApiError, problemOf, send } from "./api.js";
 import { unheard } from "./connection.js";
-import { session } from "./session.js";
+import { keyNow } from "./sign_on.js";
 import { t } from "./words.js";
 
 const AGAIN_MS = 1500;
@@ -14,7 +14,7 @@ export async function followJob(jobId, { signal, onEvent, onBreak = () => {} }) 
   let lastId = "";
   for (;;) {
     try {
-      const headers = { Accept: "text/event-stream", Authorization: `Bearer ${session.get()?.key}` };
+      const headers = { Accept: "text/event-stream", Authorization: `Bearer ${await keyNow()}` };
       if (lastId) headers["Last-Event-ID"] = lastId;
       const response = await fetch(address(`v1/jobs/${jobId}/events`), { headers, signal, cache: "no-store" });
       if (response.status === 204) return;

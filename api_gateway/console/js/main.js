@@ -8,6 +8,7 @@ import { viewOf } from "./pages.js";
 import { applyTheme, language, theme } from "./preferences.js";
 import { route } from "./router.js";
 import { ended, keptKey, session, signIn, signOut } from "./session.js";
+import { cameBack, forget, isSignedOn, resume } from "./sign_on.js";
 import { Shell } from "./shell.js";
 import { useStore } from "./store.js";
 import { loadSentences } from "./sentences.js";
@@ -19,7 +20,8 @@ function App() {
   const { parts } = useStore(route);
   const [, setSpeaking] = useState(language.get()); // all below is rendered anew, and keeps what was typed
   const code = parts[0] === "sign-in" ? parts[1] ?? "" : null; // of a link of this machine's `make up`
-  const [checking, setChecking] = useState(Boolean(keptKey()) || code !== null);
+  const returned = parts[0] === "signed-on" ? parts[1] ?? "" : null; // from the provider at which people sign in
+  const [checking, setChecking] = useState(Boolean(keptKey()) || code !== null || returned !== null || isSignedOn());
   const [fault, setFault] = useState(null);
 
   useEffect(() => language.subscribe(async (code) => {
@@ -29,20 +31,26 @@ function App() {
 
   async function restore() {
     const key = keptKey();
+    const whose = (own) => get("v1/keys/current", { key: own });
     setFault(null);
     try {
-      signIn(key, await get("v1/keys/current", { key }));
+      if (key) signIn(key, await whose(key));
+      else if (isSignedOn()) await resume(whose);
       setChecking(false);
     } catch (error) {
       if (error.status === 401 || error.status === 403) {
-        signOut("signin.expired");
+        forget();
+        signOut(key ? "signin.expired" : "signin.over");
         setChecking(false);
       } else {
         setFault(error);
       }
     }
   }
-  useEffect(() => { if (checking && code === null) restore(); }, []);
+  useEffect(() => {
+    if (returned !== null) cameBack(returned);
+    if (checking && code === null) restore();
+  }, []);
 
   async function enter() {
     history.replaceState(null, "", "#/"); // before anything else, so that the code is in no history

@@ -1,14 +1,16 @@
 // Uploads with progress: fetch cannot say how much has been sent, XMLHttpRequest can.
 import { address, ApiError } from "./api.js";
-import { session, signOut } from "./session.js";
+import { signOut } from "./session.js";
+import { keyNow } from "./sign_on.js";
 import { t } from "./words.js";
 
 /** Send a form. Calls `onProgress(share)` with 0 to 1; returns the answer's body. Raises ApiError. */
-export function sendForm(path, form, { onProgress = () => {}, signal } = {}) {
+export async function sendForm(path, form, { onProgress = () => {}, signal } = {}) {
+  const key = await keyNow();
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("POST", address(path));
-    request.setRequestHeader("Authorization", `Bearer ${session.get()?.key}`);
+    request.setRequestHeader("Authorization", `Bearer ${key}`);
     request.setRequestHeader("Accept", "application/json");
     request.upload.onprogress = (event) => event.lengthComputable && onProgress(event.loaded / event.total);
     request.onload = () => {

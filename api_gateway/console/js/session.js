@@ -3,7 +3,7 @@ import { createStore } from "./store.js";
 
 const PLACE = "chordwise.key";
 
-/** `null`, or `{key, tenant_id, name, scopes}`. */
+/** `null`, or `{key, tenant_id, name, scopes}`; `signedOn` for a person, whose key is a token that changes. */
 export const session = createStore(null);
 
 /** The reason for the end of the last session, as a message key; shown on the sign-in page. */
@@ -16,8 +16,8 @@ export const keptKey = () => sessionStorage.getItem(PLACE);
 
 export const keepKey = (key) => (key ? sessionStorage.setItem(PLACE, key) : sessionStorage.removeItem(PLACE));
 
-export function signIn(key, whose) {
-  keepKey(key);
+export function signIn(key, whose, { keep = true } = {}) {
+  if (keep) keepKey(key);
   ended.set(null);
   session.set({ key, ...whose });
 }
@@ -25,7 +25,7 @@ export function signIn(key, whose) {
 export function signOut(why = null) {
   keepKey(null);
   asked.set([]);
-  ended.set(why);
+  ended.set(why && session.get()?.signedOn ? "signin.over" : why);
   session.set(null);
 }
 

@@ -4,10 +4,12 @@ import { get } from "./api.js";
 import { away } from "./connection.js";
 import { useLoad } from "./load.js";
 import { Icon } from "./parts/icons.js";
+import { announce } from "./parts/notices.js";
 import { FIRST, GROUPS } from "./pages.js";
 import { isOpened, keepOpened, LANGUAGES, language, setLanguage, setTheme, theme, THEMES } from "./preferences.js";
 import { go, link, route } from "./router.js";
 import { may, session, signOut } from "./session.js";
+import { endSession } from "./sign_on.js";
 import { useStore } from "./store.js";
 import { locale, t } from "./words.js";
 
@@ -37,9 +39,15 @@ export function Shell({ children }) {
     main.current.focus();
   }
 
-  function leave() {
+  async function leave() {
+    let elsewhere = null;
+    try {
+      if (who.signedOn) elsewhere = await endSession();
+    } catch (error) {
+      return announce(error.message);
+    }
     signOut();
-    location.replace(link(...parts)); // a question in the address is for nobody who comes after
+    return location.replace(elsewhere ?? link(...parts)); // a question in the address is for nobody who comes after
   }
 
   return html`
@@ -52,7 +60,7 @@ export function Shell({ children }) {
       <span class="tenant" title=${t("nav.tenant")}><span class="visually-hidden">${t("nav.tenant")} </span>${who.tenant_id}</span>
       <span class="spacer"></span>
       <${Looks} />
-      <button class="quiet" onClick=${leave} title=${`${t("nav.key")}: ${who.name}`}>${t("nav.sign_out")}</button>
+      <button class="quiet" onClick=${leave} title=${`${t(who.signedOn ? "nav.person" : "nav.key")}: ${who.name}`}>${t("nav.sign_out")}</button>
     </header>
     ${since && html`<p class="away" role="alert">${t("error.away", { time: new Date(since).toLocaleTimeString(locale()) })}</p>`}
     <div class=${since ? "columns is-away" : "columns"}>

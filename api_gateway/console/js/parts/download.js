@@ -1,6 +1,6 @@
 // Files that the page hands to the browser.
 import { address, ApiError, problemOf } from "../api.js";
-import { session } from "../session.js";
+import { keyNow } from "../sign_on.js";
 import { t } from "../words.js";
 
 /** Offer text or a Blob as a file. */
@@ -13,9 +13,10 @@ export function offer(name, content) {
 
 /** Get a file with the user's key, which a plain link could not send. Raises ApiError. */
 export async function download(path, name) {
+  const key = await keyNow();
   let response;
   try {
-    response = await fetch(address(path), { headers: { Authorization: `Bearer ${session.get()?.key}` }, cache: "no-store" });
+    response = await fetch(address(path), { headers: { Authorization: `Bearer ${key}` }, cache: "no-store" });
   } catch {
     throw new ApiError({ code: "no_connection", title: t("error.no_connection"), detail: t("error.no_connection_detail") });
   }

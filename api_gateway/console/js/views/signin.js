@@ -1,11 +1,12 @@
 // Sign in with an API key. It is checked with /v1/keys/current before it is stored.
 import { html, useState } from "../html.js";
 import { get } from "../api.js";
-import { useAction } from "../load.js";
+import { useAction, useLoad } from "../load.js";
 import { Text } from "../parts/fields.js";
 import { Problem } from "../parts/states.js";
 import { ended, signIn } from "../session.js";
 import { Looks } from "../shell.js";
+import { leaveView } from "../sign_on.js";
 import { useStore } from "../store.js";
 import { t } from "../words.js";
 
@@ -13,6 +14,7 @@ export function SignIn() {
   const [key, setKey] = useState("");
   const [shown, setShown] = useState(false);
   const why = useStore(ended);
+  const { data: config } = useLoad((signal) => get("console/config.json", { signal }), []);
   const enter = useAction(async () => signIn(key.trim(), await get("v1/keys/current", { key: key.trim() })));
 
   function submit(event) {
@@ -28,6 +30,7 @@ export function SignIn() {
         <h1>${t("signin.title")}</h1>
         <p class="about">${t("signin.about")}</p>
         ${why && html`<p class="note" role="status">${t(why)}</p>`}
+        ${config?.sign_on && html`<a class="button primary" href=${config.sign_on} onClick=${leaveView}>${t("signin.on")}</a>`}
         <${Text} label=${t("signin.key")} type=${shown ? "text" : "password"} value=${key} onInput=${setKey}
           placeholder="cw_…" required spellcheck=${false} autocapitalize="off" name="chordwise-key" hint=${t("signin.hint")} />
         <label class="check"><input type="checkbox" checked=${shown} onChange=${() => setShown(!shown)} /><span>${t("signin.show")}</span></label>

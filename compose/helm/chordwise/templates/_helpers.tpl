@@ -49,7 +49,7 @@ annotations:
 {{- $needed = concat $needed $stores }}
 {{- end }}
 {{- if not (has .role (list "clock" "flower" "indexer" "migrate")) }}{{ $optional = concat $optional $services }}{{ end }}
-{{- if eq .role "gateway" }}{{ $needed = append $needed "CHORDWISE_ADMIN_KEY" }}{{ end }}
+{{- if eq .role "gateway" }}{{ $needed = append $needed "CHORDWISE_ADMIN_KEY" }}{{ $optional = append $optional "CHORDWISE_OIDC" }}{{ end }}
 {{- if eq .role "flower" }}{{ $needed = append $needed "FLOWER_BASIC_AUTH" }}{{ end }}
 {{- range $needed }}
 - {name: {{ . }}, valueFrom: {secretKeyRef: {name: {{ $.root.Values.secretName }}, key: {{ . }}}}}

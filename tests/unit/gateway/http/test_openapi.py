@@ -23,7 +23,14 @@ OPERATIONS = [
 ]
 OPEN = {"/healthz", "/readyz", "/v1/metrics", "/v1/metrics/history"}
 # Told to whoever asks for what is not described at all.
-ELSEWHERE = {"route_not_found", "method_not_allowed", "http_error", "sign_in_refused", "sign_in_code_unknown"}
+ELSEWHERE = {
+    "route_not_found",
+    "method_not_allowed",
+    "http_error",
+    "sign_in_refused",
+    "sign_in_code_unknown",
+    "session_ended",
+}
 
 
 def problems(operation: dict[str, Any]) -> dict[int, dict[str, Any]]:

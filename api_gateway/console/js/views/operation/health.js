@@ -37,7 +37,7 @@ export function Health() {
   }, [Boolean(ready.error)]);
   return html`
     <${Heading} title=${t("nav.health")} about=${t("health.about")}>
-      ${config.data?.flower_url && html`<a class="button" href=${config.data.flower_url} target="_blank" rel="noreferrer noopener">${t("health.flower")} <${Icon} name="outside" /></a>`}
+      ${config.data?.flower_url && (may("operator") || !config.data.sign_on) && html`<a class="button" href=${config.data.flower_url} target="_blank" rel="noreferrer noopener">${t("health.flower")} <${Icon} name="outside" /></a>`}
       <button onClick=${again}>${t("health.now")}</button>
     <//>
     <${Verdict} of=${ready} />
