@@ -125,7 +125,7 @@ class SignOn(BaseModel):
 
     issuer: Annotated[str, AfterValidator(_protected)]
     client_id: Annotated[str, Field(min_length=1)]
-    client_secret: SecretStr | None = None
+    client_secret: Annotated[SecretStr, Field(min_length=1)]
     url: Annotated[str, AfterValidator(_protected), AfterValidator(lambda url: url.rstrip("/"))]
     tenant: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
     roles: dict[Role, dict[str, tuple[str, ...]]]

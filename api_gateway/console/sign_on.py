@@ -97,11 +97,13 @@ async def end(request: Request) -> Response:
 async def _signed_on(request: Request, gateway: Gateway, use: SignOn, provider: ProviderClient) -> str:
     """Return the cookie of a new session. Raises SignOnFailed."""
     sent, state = request.query_params, state_in(request.cookies.get(STATE_COOKIE, ""), _secret(gateway))
+    if "error" in sent:  # some providers forget the state then
+        raise SignOnFailed("refused", sent["error"][:64])
     returned = sent.get("state", "")
     if state is None or not secrets.compare_digest(returned.encode(), state["state"].encode()):
         raise SignOnFailed("other_browser")
-    if sent.get("iss", use.issuer) != use.issuer or "error" in sent or "code" not in sent:
-        raise SignOnFailed("refused", sent.get("error", "")[:64])
+    if sent.get("iss", use.issuer) != use.issuer or "code" not in sent:
+        raise SignOnFailed("not_valid", "the answer is of another issuer, or has no code")
     claims = await provider.claims(sent["code"], nonce=state["nonce"], verifier=state["verifier"])
     role = role_of(claims, use.roles)
     if role is None:

@@ -47,8 +47,7 @@ SERVICES = (
     Service(
         name="gateway",
         arguments=("chordwise-server", "gateway"),
-        withheld=_OPERATORS
-        - {"CHORDWISE_ADMIN_KEY", "CHORDWISE_OIDC"},  # it compares keys with the first, people sign in with the second
+        withheld=_OPERATORS - {"CHORDWISE_ADMIN_KEY", "CHORDWISE_OIDC"},  # for keys of operators, and sign-on
     ),
     _worker("ingest"),
     _worker("long"),

@@ -50,7 +50,7 @@ class ProviderClient:
         async with self._calls() as client:
             description = await self._description(client)
             offered = description.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
-            if self._sign_on.client_secret is not None and "client_secret_basic" not in offered:
+            if "client_secret_basic" not in offered:
                 client.token_endpoint_auth_method = "client_secret_post"
             token = await client.fetch_token(
                 _endpoint(description, "token_endpoint"),
@@ -78,14 +78,13 @@ class ProviderClient:
     async def _calls(self) -> AsyncIterator[Any]:
         """Yield a client for the calls of one request, within their time. Translates errors."""
         use = self._sign_on
-        secret = None if use.client_secret is None else use.client_secret.get_secret_value()
         try:
             async with (
                 asyncio.timeout(_TOTAL_S),
                 self._turns,
                 AsyncOAuth2Client(
                     use.client_id,
-                    secret,
+                    use.client_secret.get_secret_value(),
                     scope=use.scope,
                     redirect_uri=self.redirect_uri,
                     code_challenge_method="S256",
@@ -107,7 +106,7 @@ class ProviderClient:
 
     async def _read(self, client: Any, url: str) -> dict[str, Any]:
         """Return the JSON object at an address. Raises HTTPError and ValueError."""
-        answer = await client.get(url, withhold_token=True)
+        answer = await client.request("GET", url, withhold_token=True)
         answer.raise_for_status()
         value = answer.json()
         if not isinstance(value, dict):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import signal
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -38,11 +39,14 @@ class Site:
     key: str
     tenant_id: str
     provider: Provider
-    log: Any
+    log: Path
+    opened: list[httpx.Client]
 
-    def browser(self) -> httpx.Client:
-        """A browser without cookies that follows no redirect."""
-        return httpx.Client(base_url=self.url, timeout=30)
+    def browser(self, key: str | None = None) -> httpx.Client:
+        """A browser without cookies that follows no redirect, or a caller with a key; closed after the test."""
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self.opened.append(httpx.Client(base_url=self.url, headers=headers, timeout=30))
+        return self.opened[-1]
 
 
 @pytest.fixture(scope="module")
@@ -72,13 +76,15 @@ def site(use: Resources, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
             provider.has_person("root", email="root@acme.example", email_verified=True)
             provider.has_person("liar", email="root@acme.example", email_verified=False)
             provider.has_person("guest", email="guest@acme.example", groups=["guests"])
-            yield Site(url=url, key=key, tenant_id=tenant_id, provider=provider, log=logs / "gateway.log")
+            yield Site(url=url, key=key, tenant_id=tenant_id, provider=provider, log=logs / "gateway.log", opened=[])
 
 
 @pytest.fixture(autouse=True)
 def honest(site: Site) -> Iterator[None]:
     yield
     site.provider.control(claims={}, forged=False, away=False, silent_s=0)
+    while site.opened:
+        site.opened.pop().close()
 
 
 def at_provider(browser: httpx.Client, person: str) -> str:
@@ -105,8 +111,7 @@ def token_of(browser: httpx.Client) -> httpx.Response:
 
 def caller(site: Site, person: str) -> httpx.Client:
     """The API with a token of a person."""
-    token = token_of(signed_on(site, person)).json()["token"]
-    return httpx.Client(base_url=site.url, headers={"Authorization": f"Bearer {token}"}, timeout=30)
+    return site.browser(token_of(signed_on(site, person)).json()["token"])
 
 
 def reason(answer: httpx.Response, site: Site) -> str:
@@ -129,8 +134,8 @@ class DescribeAPerson:
         [("vera", 403, 403, 403), ("ed", 422, 403, 403), ("root", 422, 200, 200)],
     )
     def it_is_refused_what_its_role_does_not_permit(self, site, person, may_write, may_administer, may_operate):
-        with caller(site, person) as api:
-            found = api.post("/v1/documents", json={}), api.get("/v1/keys"), api.get("/v1/tenants")
+        api = caller(site, person)
+        found = api.post("/v1/documents", json={}), api.get("/v1/keys"), api.get("/v1/tenants")
         assert tuple(answer.status_code for answer in found) == (may_write, may_administer, may_operate)
 
     def it_needs_a_verified_address_where_the_address_gives_the_role(self, site):
@@ -138,15 +143,14 @@ class DescribeAPerson:
         assert reason(browser.get(at_provider(browser, "liar")), site) == "no_role"
 
     def it_is_named_by_the_audit(self, site):
-        with caller(site, "ed") as api:
-            key = "Idempotency-Key"
-            sent = {"namespace": "people", "documents": [{"document_id": "one", "text": "A pump."}]}
-            assert api.post("/v1/documents", json=sent, headers={key: "once"}).status_code == 202
-        with httpx.Client(base_url=site.url, headers={"Authorization": f"Bearer {site.key}"}) as admin:
-            rows = admin.get("/v1/audit?action=ingest").json()["data"]
-            (row,) = [row for row in rows if row["key_name"] == "ed@acme.example"]
-            assert row["scopes"] == ["read", "write"]
-            assert admin.get(f"/v1/audit?key_id={row['key_id']}").json()["data"] == [row]
+        sent = {"namespace": "people", "documents": [{"document_id": "one", "text": "A pump."}]}
+        headers = {"Idempotency-Key": str(uuid.uuid4())}
+        assert caller(site, "ed").post("/v1/documents", json=sent, headers=headers).status_code == 202
+        admin = site.browser(site.key)
+        rows = admin.get("/v1/audit?action=ingest").json()["data"]
+        (row,) = [row for row in rows if row["actor"]["key_name"] == "ed@acme.example"]
+        assert row["actor"]["scopes"] == ["read", "write"]
+        assert admin.get(f"/v1/audit?key_id={row['actor']['key_id']}").json()["data"] == [row]
 
     def it_sees_the_documents_of_its_groups(self, site):
         documents = [
@@ -154,23 +158,19 @@ class DescribeAPerson:
             {"document_id": "pay", "text": "The salaries.", "readers": ["group:hr"]},
             {"document_id": "board", "text": "The board.", "readers": ["group:board"]},
         ]
-        with httpx.Client(base_url=site.url, headers={"Authorization": f"Bearer {site.key}"}) as owner:
-            sent = owner.post("/v1/documents", json={"namespace": "papers", "documents": documents})
-            assert sent.status_code == 202
-            job = sent.json()["job_id"]
-            while owner.get(f"/v1/jobs/{job}").json()["state"] in ("queued", "running"):
-                time.sleep(0.2)
+        owner = site.browser(site.key)
+        assert owner.post("/v1/documents", json={"namespace": "papers", "documents": documents}).status_code == 202
         seen = {}
         for person in ("vera", "ed", "root"):
-            with caller(site, person) as api:
-                seen[person] = {row["document_id"] for row in api.get("/v1/documents?namespace=papers").json()["data"]}
+            found = caller(site, person).get("/v1/documents?namespace=papers").json()["data"]
+            seen[person] = {row["document_id"] for row in found}
         assert seen == {"vera": {"open", "pay"}, "ed": {"open"}, "root": {"open", "pay", "board"}}
 
 
 class DescribeASignOn:
     def it_sends_state_nonce_and_the_challenge_of_pkce_to_the_exact_address(self, site):
-        with site.browser() as browser:
-            sent = [parse_qs(urlsplit(browser.get("/console/sign-on").headers["location"]).query) for _ in range(2)]
+        browser = site.browser()
+        sent = [parse_qs(urlsplit(browser.get("/console/sign-on").headers["location"]).query) for _ in range(2)]
         assert sent[0]["redirect_uri"] == [f"{site.url}/console/sign-on/callback"]
         assert sent[0]["code_challenge_method"] == ["S256"]
         assert all(sent[0][name] != sent[1][name] for name in ("state", "nonce", "code_challenge"))
@@ -244,7 +244,7 @@ class DescribeASignOn:
             back = at_provider(browser, "vera")
             site.provider.control(away=True)
             assert reason(browser.get(back), site) == "provider_away"
-        with httpx.Client(base_url=site.url, headers={"Authorization": f"Bearer {site.key}"}) as program:
+        with site.browser(site.key) as program:
             assert program.get("/v1/keys/current").status_code == 200
 
     @pytest.mark.thorough
@@ -294,7 +294,7 @@ class DescribeASession:
         assert answer.json()["address"].startswith(f"{site.provider.url}/oauth2/end_session?")
         browser.cookies.set("chordwise_session", cookie, path="/console/sign-on")
         assert token_of(browser).status_code == 401
-        with httpx.Client(base_url=site.url, headers={"Authorization": f"Bearer {token}"}) as api:
+        with site.browser(token) as api:
             assert api.get("/v1/keys/current").status_code == 401
 
     def it_refuses_tokens_that_are_forged_or_have_ended_or_are_of_another_tenant(self, site, use):
@@ -308,7 +308,7 @@ class DescribeASession:
             f"{token[:-4]}AAAA",
         ]
         for each in forged:
-            with httpx.Client(base_url=site.url, headers={"Authorization": f"Bearer {each}"}) as api:
+            with site.browser(each) as api:
                 answer = api.get("/v1/keys/current")
             assert (answer.status_code, answer.json()["code"]) == (401, "invalid_api_key")
 

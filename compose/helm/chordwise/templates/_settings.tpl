@@ -7,7 +7,7 @@
 {{- define "chordwise.checkSettings" -}}
 {{- $secret := .Values.secretName }}
 {{- range $name, $value := .Values.settings }}
-{{- if regexMatch "_(PASSWORD|KEY|SECRETS?|TOKEN|PAIRS|AUTH)$" $name }}
+{{- if regexMatch "_(PASSWORD|KEY|SECRETS?|TOKEN|PAIRS|AUTH|OIDC)$" $name }}
 {{- fail (printf "settings.%s is a secret: remove it from the values, and put it into the Secret %q under the key %s (kubectl create secret generic %s --from-literal=%s=...)." $name $secret $name $secret $name) }}
 {{- end }}
 {{- if regexMatch "[?&]sentinel_password=" (toString $value) }}

@@ -86,13 +86,14 @@ class DescribeTheSetting:
         assert load({"oidc": ""}).oidc is None
 
 
-class DescribeRoles:
-    ROLES = {
-        "viewer": {"hd": ("acme.example",)},
-        "editor": {"realm_access.roles": ("editors",), "https://acme.example/roles": ("editors",)},
-        "operator": {"email": ("root@acme.example",)},
-    }
+ROLES = {
+    "viewer": {"hd": ("acme.example",)},
+    "editor": {"realm_access.roles": ("editors",), "https://acme.example/roles": ("editors",)},
+    "operator": {"email": ("root@acme.example",)},
+}
 
+
+class DescribeRoles:
     @pytest.mark.parametrize(
         ("claims", "role"),
         [
@@ -110,7 +111,7 @@ class DescribeRoles:
         ],
     )
     def it_gives_the_highest_role_of_the_claims(self, claims, role):
-        assert role_of(claims, self.ROLES) == role
+        assert role_of(claims, ROLES) == role
 
     def it_bounds_the_groups_of_a_session(self):
         claims = {"sub": "42", "groups": [f"g{number}" for number in range(3000)] + ["x" * 300, 7]}
