@@ -46,10 +46,11 @@ def token_of(tenant_id: TenantId, cookie: str, use: Resources) -> str | None:
 
 
 def person_of(token: str, tenant_id: TenantId, use: Resources) -> Principal | None:
-    """Return the caller whom a session's token stands for; None if sign-on is off, for a token that is not valid, a session
-    that has ended, and a tenant that is disabled. Raises StoreUnavailable."""
-    named = session_named(token, tenant_id, _secret(use)) if use.settings.oidc is not None else None
-    if named is None:
+    """Return the caller whom a session's token stands for; None if people do not sign on to this tenant, for a token that is
+    not valid, a session that has ended, and a tenant that is disabled. Raises StoreUnavailable."""
+    sign_on = use.settings.oidc
+    named = session_named(token, tenant_id, _secret(use))
+    if named is None or sign_on is None or sign_on.tenant != tenant_id:
         return None
     with redis_errors():
         stored = use.redis.get(_key(tenant_id, named[0]))

@@ -23,7 +23,7 @@ ENGLISH = {
     "no_role": "You are known, but have no role here.",
     "away": "The provider at which people sign in does not answer. Keys work all the same.",
     "refused": "The provider did not sign you in.",
-    "over": "Your session has ended.",
+    "reads": "You may read here, but not write.",
     "key": "API key",
     "with_key": "Sign in",
 }
@@ -35,7 +35,7 @@ CHINESE = {
     "no_role": "身份已确认，但你在这里没有角色",
     "away": "身份提供方没有响应，仍可使用 API Key 登录。",
     "refused": "身份提供方未允许登录。",
-    "over": "会话已结束",
+    "reads": "你只有读取权限，不能写入。",
     "key": "API Key",
     "with_key": "登录",
 }
@@ -93,15 +93,15 @@ class DescribeSigningIn:
         out = made.page.get_by_role("button", name=words["out"])
         expect(out).to_have_attribute("title", words["as"])
         assert made.page.url == f"{url}/console/#/documents"
-        expect(made.page.locator("nav a[href='#/upload']")).to_have_count(0)
         expect(made.page.locator("nav a[href='#/tenants']")).to_have_count(0)
         kept = made.page.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}, document.cookie])")
         token = "ey"
         assert token not in kept
         assert not any("token=" in address or "/console/#/signed-on" in address for address in made.addresses)
 
+        made.page.goto(f"{url}/console/#/upload")
         made.page.reload()
-        expect(out).to_be_visible()
+        expect(made.page.get_by_text(words["reads"])).to_be_visible()
         out.click()
         expect(made.page).to_have_url(re.compile("/oauth2/end_session"))
         made.page.get_by_role("button", name="End session").click()
