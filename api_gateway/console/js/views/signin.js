@@ -27,7 +27,7 @@ export function SignIn() {
       <div class="sign-in-looks"><${Looks} /></div>
       <form class="panel" onSubmit=${submit}>
         <p class="brand big"><img src="favicon.svg" alt="" width="30" height="30" />Chordwise</p>
-        <h1>${t("signin.title")}</h1>
+        <h1>${t(config?.sign_on ? "signin.enter" : "signin.title")}</h1>
         <p class="about">${t("signin.about")}</p>
         ${why && html`<p class="note" role="status">${t(why)}</p>`}
         ${config?.sign_on && html`<a class="button primary" href=${config.sign_on} onClick=${leaveView}>${t("signin.on")}</a>`}
@@ -35,7 +35,7 @@ export function SignIn() {
           placeholder="cw_…" required spellcheck=${false} autocapitalize="off" name="chordwise-key" hint=${t("signin.hint")} />
         <label class="check"><input type="checkbox" checked=${shown} onChange=${() => setShown(!shown)} /><span>${t("signin.show")}</span></label>
         ${enter.error && html`<${Problem} error=${enter.error} />`}
-        <button class="primary" disabled=${enter.busy} aria-busy=${enter.busy}>${t("signin.enter")}</button>
+        <button class=${config?.sign_on ? "" : "primary"} disabled=${enter.busy} aria-busy=${enter.busy}>${t("signin.enter")}</button>
       </form>
     </main>`;
 }
