@@ -66,6 +66,7 @@ DONE_BY = {
     ("docs/query-batches.md", "sh"): GUIDES,
     ("docs/python.md", "python"): "tests/acceptance/docs/test_python_guides.py",
     ("docs/retrieval.md", "python"): SNIPPETS,
+    ("docs/sign-on.md", "json"): "tests/unit/gateway/console/test_sign_on.py",
     ("docs/signals.md", "json"): "tests/acceptance/administration/test_webhooks_api.py",
     ("docs/tenants-and-keys.md", "sh"): "tests/acceptance/docs/test_tenancy_docs.py",
     ("docs/troubleshooting.md", "sh"): RUNBOOKS,

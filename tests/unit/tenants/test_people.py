@@ -20,7 +20,7 @@ from pipeline.tenants.people import (
 )
 
 ACME, OTHER = TenantId("acme"), TenantId("other")
-SECRET = "a-secret-of-the-installation"  # noqa: S105
+SECRET = "a-secret-of-the-installation"
 
 
 class DescribeATokenOfASession:

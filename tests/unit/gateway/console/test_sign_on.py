@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import httpx
 import pytest
@@ -11,6 +12,7 @@ from api_gateway.app import create_app
 from pipeline.errors import Misconfigured
 from pipeline.settings import load
 from pipeline.tenants.people import role_of, session_of
+from tests.support.repository.project import ROOT
 
 OIDC = {
     "issuer": "https://login.example/realms/acme",
@@ -123,3 +125,16 @@ class DescribeRoles:
     def it_tells_two_providers_people_of_one_name_apart(self):
         ids = {session_of({"sub": "42"}, "viewer", issuer=issuer, groups="g")["id"] for issuer in ("a", "b")}
         assert len(ids) == 2
+
+
+class DescribeThePage:
+    def it_shows_settings_that_are_taken(self):
+        page = (ROOT / "docs/sign-on.md").read_text(encoding="utf-8")
+        whole, *parts = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+        assert settings(**json.loads(whole)).oidc.tenant == "acme"
+        assert len(parts) == 3
+        for part in parts:
+            written = json.loads(f"{{{part}}}".replace("<directory id>", "0760b6cf"))
+            taken = settings(**written).oidc
+            assert taken.issuer == written["issuer"]
+            assert {"viewer", "operator"} <= set(taken.roles)
