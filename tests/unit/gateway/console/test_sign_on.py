@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import httpx
 import pytest
@@ -12,7 +11,7 @@ from api_gateway.app import create_app
 from pipeline.errors import Misconfigured
 from pipeline.settings import load
 from pipeline.tenants.people import role_of, session_of
-from tests.support.repository.project import ROOT
+from tests.support.repository.guides import blocks
 
 OIDC = {
     "issuer": "https://login.example/realms/acme",
@@ -129,8 +128,7 @@ class DescribeRoles:
 
 class DescribeThePage:
     def it_shows_settings_that_are_taken(self):
-        page = (ROOT / "docs/sign-on.md").read_text(encoding="utf-8")
-        whole, *parts = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+        whole, *parts = [block.text for block in blocks("docs/sign-on.md", "json")]
         assert settings(**json.loads(whole)).oidc.tenant == "acme"
         assert len(parts) == 3
         for part in parts:
