@@ -16,6 +16,7 @@ import jwt
 import pytest
 
 from pipeline.administration.manage_sessions import end_session
+from pipeline.administration.manage_tenants import admit_tenant
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.support.servers.identity_provider import Provider, identity_provider
@@ -316,3 +317,13 @@ class DescribeASession:
         browser = signed_on(site, "vera")
         end_session(site.tenant_id, browser.cookies["chordwise_session"], use)
         assert token_of(browser).status_code == 401
+
+    def it_is_refused_while_the_tenant_is_disabled(self, site, use):
+        token = token_of(signed_on(site, "vera")).json()["token"]
+        other = site.browser()
+        admit_tenant(site.tenant_id, use, False)
+        try:
+            assert reason(other.get(at_provider(other, "vera")), site) == "no_tenant"
+            assert site.browser(token).get("/v1/keys/current").status_code == 401
+        finally:
+            admit_tenant(site.tenant_id, use, True)
