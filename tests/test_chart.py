@@ -30,7 +30,7 @@ SETTINGS_CHECK = (CHART / "templates/_settings.tpl").read_text("utf-8")
 SECRETS = {
     variable(name)
     for name, field in Settings.model_fields.items()
-    if "Secret" in str(field.annotation) and not name.endswith("_url")
+    if re.search("Secret|SignOn", str(field.annotation)) and not name.endswith("_url")
 }
 # Services of compose.yaml by the chart's roles, where their names differ.
 COMPOSED = {"clock": "beat", **{role: f"worker-{role}" for role in ROLES}}
