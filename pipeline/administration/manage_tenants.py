@@ -102,10 +102,11 @@ def _principal_of_token(token: str, use: Resources) -> Principal | None:
     cipher, row = SecretCipher(use.settings.secret_key), _row(tenant_id)
     key = orjson.loads(cipher.decrypt(encrypted, belongs_to=row))
     if "jwks_url" in key and (not has_key(key, key_id_in(token)) or time.time() > key["read_at"] + JWKS_FRESH_S):
-        key = _renewed(key, use)
-        with tolerate_outage(log.info, "jwks_not_kept"), unit_of_work(use.mysql) as work:
-            written = cipher.encrypt(orjson.dumps(key), belongs_to=row)
-            Tenants(work.connection, tenant_id).replace_token_key(key_id, written)
+        stored, key = key, _renewed(key, use)
+        if key != stored:  # not for each token that names an unknown key
+            with tolerate_outage(log.info, "jwks_not_kept"), unit_of_work(use.mysql) as work:
+                written = cipher.encrypt(orjson.dumps(key), belongs_to=row)
+                Tenants(work.connection, tenant_id).replace_token_key(key_id, written)
     return caller_of(token, key, owner)
 
 
