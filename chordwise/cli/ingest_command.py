@@ -25,7 +25,7 @@ Target = Annotated[str, Option("--namespace", "-n", help="The knowledge base to 
 OnConflict = Annotated[
     str | None, Option("--on-conflict", help="If the document exists: replace, skip, error, or new to keep both.")
 ]
-Reader = Annotated[list[str] | None, Option("--reader", help="Who may read them, such as group:hr; repeatable.")]
+Reader = Annotated[list[str] | None, Option("--reader", help="A principal that may read them; repeatable.")]
 _MOST_NAMES, _MOST_SKIPPED = 20, 5  # documents, and files of other kinds, named in the text output; --json has all
 
 

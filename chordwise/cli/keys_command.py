@@ -46,9 +46,7 @@ def create(
     expires: Annotated[str | None, Option("--expires", help="Lifetime, such as 90d, 12h.")] = None,
     principal: Annotated[
         list[str] | None,
-        Option(
-            "--principal", help="Whose documents it sees, such as group:hr; repeatable. * sees all. Default: public."
-        ),
+        Option("--principal", help="A principal of its callers, such as group:hr; repeatable. * sees all documents."),
     ] = None,
     signs_tokens: Annotated[
         bool, Option("--signs-tokens", help="Also make a secret that signs tokens of principals.")
