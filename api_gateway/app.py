@@ -200,9 +200,16 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await to_thread.run_sync(tracing.close)
 
 
+async def _response(problem: Problem, request: Request) -> Response:
+    """Return the response for a problem, after a moment if there are too many requests: `Admission.hold_back`."""
+    if problem.status == 429:
+        await request.app.state.gateway.admission.hold_back()
+    return problem.response(request.scope)
+
+
 async def _own_answer(request: Request, error: Exception) -> Response:
     assert isinstance(error, Problem | Replay)
-    return error.response(request.scope)
+    return error.response(request.scope) if isinstance(error, Replay) else await _response(error, request)
 
 
 async def _pipeline_error(request: Request, error: Exception) -> Response:
@@ -216,7 +223,7 @@ async def _pipeline_error(request: Request, error: Exception) -> Response:
         log.warning("dependency_unavailable", code=error.code, error=str(error))
     elif problem.status >= 500:
         log.error("request_failed", code=error.code, exc_info=error)
-    return problem.response(request.scope)
+    return await _response(problem, request)
 
 
 def _accepts(request: Request) -> bool:

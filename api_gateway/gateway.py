@@ -90,7 +90,6 @@ class Gateway:
         self.sign = ProcessSign(host=settings.host, name="gateway", serves=("gateway",))
         self.wakes = Wakes(own_channel(self.sign.process_id))
         self.shared_reads = SharedReads()
-        self.turns = Turns(most_bytes=settings.max_body_bytes)
         self.keys = Keys(self._look_up)
         away = self.keys.is_away  # all read from the same MySQL; only the keys tell an outage
         self.provider = None if settings.oidc is None else ProviderClient(settings.oidc)
@@ -103,6 +102,7 @@ class Gateway:
         self.live_workers = LiveWorkers(self.run, lambda: quick.heartbeats.all())
         self.lane = Lane(settings.query_lane_processes, run=self.run_or_leave, spawn=self.spawn, use=resources)
         self.admission = Admission(self.live_workers.slots, spawn=self.spawn, usual_s=settings.query_deadline_ms / 1000)
+        self.turns = Turns(settings.max_body_bytes, self.admission.hold_back)
         self.looking = asyncio.Semaphore(LOOKING)
         self.deadlines = Deadlines(
             self.wakes,

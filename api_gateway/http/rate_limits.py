@@ -80,6 +80,7 @@ class RateLimits:
             return
         LIMITED.inc()
         log.info("request_limited", tenant_id=tenant_id)
+        await gateway.admission.hold_back()
         await _refusal(rate, allowance).response(scope)(scope, receive, send_with_limits)
 
     async def _take(self, tenant_id: TenantId, rate: Rate, gateway: Gateway) -> BucketReply | None:

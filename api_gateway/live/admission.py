@@ -303,6 +303,15 @@ class Admission:
         finally:
             waiting.turn.cancel()
 
+    async def hold_back(self) -> None:
+        """Wait for a moment before a refusal, so that clients which try again at once leave processor time for answers."""
+        if self._held_back < _MOST_HELD_BACK:
+            self._held_back += 1
+            try:
+                await asyncio.sleep(held_back_s(self._held_back, jitter=self._jitter))
+            finally:
+                self._held_back -= 1
+
     def ended(self, work_id: str) -> None:
         """Note the end of work that had a place; anything else is ignored."""
         pool_name, tenant_id = self._work.pop(work_id, (None, None))
@@ -460,12 +469,8 @@ class Admission:
         """Return the Problem for a request that finds no place in time, after holding it back for a moment."""
         REFUSED.labels(pool_name, reason).inc()
         seconds = retry_after_s(wait_s, jitter=self._jitter)
-        if held_back and self._held_back < _MOST_HELD_BACK:
-            self._held_back += 1
-            try:
-                await asyncio.sleep(held_back_s(self._held_back, jitter=self._jitter))
-            finally:
-                self._held_back -= 1
+        if held_back:
+            await self.hold_back()
         return overloaded(seconds)
 
 

@@ -65,10 +65,12 @@ class _Lane:
 class Turns:
     """Limits on how many computations one tenant has in the workers' queue, so that it does not delay other tenants.
 
-    The tenant's further computations wait in the gateway as coroutines, first come, first served.
+    The tenant's further computations wait in the gateway as coroutines, first come, first served. ``hold_back`` is awaited
+    before a 503; the gateway holds back each 429 itself.
     """
 
     most_bytes: int
+    hold_back: Callable[[], Awaitable[None]]
     _lanes: dict[tuple[TenantId, str], _Lane] = field(default_factory=dict)
     _paces: LRUCache[tuple[TenantId, str], Pace] = field(default_factory=lambda: LRUCache(_MOST_PACES), compare=False)
 
@@ -93,6 +95,7 @@ class Turns:
             and (wait_s := pace.wait_s(lane.waiting - at_once, share=at_once, now=asyncio.get_running_loop().time()))
             > seconds
         ):
+            await self.hold_back()
             raise overloaded(retry_after_s(wait_s - seconds, jitter=random.random))
         lane.waiting += 1
         lane.waiting_bytes += size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import AsyncExitStack, suppress
 
 import httpx
@@ -70,6 +71,19 @@ class DescribeLimits:
             assert (found.status_code, code_of(found)) == (429, "too_many_requests")
             assert found.headers["retry-after"] == "3"
             assert found.headers["ratelimit"] == '"requests";r=0;t=3'
+
+    @pytest.mark.parametrize("path", ["/v1/jobs/x", "/healthz/crowded"], ids=["limited", "route"])
+    async def it_holds_a_refusal_back(self, app, client, path):
+        """Clients that try again at once would otherwise take the processor time of answers."""
+
+        @app.get("/healthz/crowded")
+        async def crowded():
+            raise Problem(429, "too_many_waiters", "Too many such requests of this tenant are under way.")
+
+        app.state.gateway.request_rates = Bucket(BucketReply(admitted=False, left=0, wait_s=2.4))
+        started = time.monotonic()
+        assert (await client.get(path, headers=KEY)).status_code == 429
+        assert time.monotonic() - started >= 0.09
 
     async def it_lets_everyone_through_while_redis_is_away_and_says_so_once(self, app, client):
         app.state.gateway.request_rates = bucket = Bucket(None)

@@ -18,11 +18,15 @@ pytestmark = pytest.mark.usefixtures("quiet")
 ACME, OTHER = TenantId("acme"), TenantId("other")
 
 
+async def no_pause() -> None:
+    """Hold back no refusal."""
+
+
 class Crowd:
     """Requests that take their turn and hold it until they are let go."""
 
     def __init__(self, *, most_bytes: int = 1000) -> None:
-        self.turns = Turns(most_bytes=most_bytes)
+        self.turns = Turns(most_bytes, no_pause)
         self.begun: list[str] = []
         self.refused: list[str] = []
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -113,7 +117,7 @@ class DescribeTurns:
     async def it_forgets_tenants_that_wait_for_nothing(self, crowd):
         await crowd.come("a")
         await crowd.go("a")
-        assert crowd.turns == Turns(most_bytes=1000)
+        assert crowd.turns == Turns(1000, no_pause)
 
 
 class Watched:
