@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 import httpx
 import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.algorithms import ECAlgorithm
 
+from pipeline.administration.manage_tenants import principal_of
 from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.attacks import FOR_OPERATORS, MANY_IN_ONE, READING, attack, leaks
@@ -21,6 +24,7 @@ from tests.support.clients.mcp_clients import agent, given
 from tests.support.corpora.documents import finished, search, upload
 from tests.support.corpora.planted import Planted, plant, sent
 from tests.support.repository.described import operations
+from tests.support.servers.web_server import WebServer, page
 
 PUMPS = {
     "public-pump": ("Every pump needs oil once a month.", None),
@@ -439,9 +443,76 @@ def dify(namespace: str, question: str) -> dict[str, Any]:
 class DescribeAnIdentityProvider:
     """Its keys are read from an address; the gateway of the tests may call loopback."""
 
+    @pytest.fixture
+    def provider(self) -> Iterator[IdentityProvider]:
+        with WebServer() as server:
+            yield IdentityProvider(server)
+
     def it_needs_an_address_of_keys(self, office):
         asked = {"name": "sso", "scopes": ["read"], "jwks_url": "http://127.0.0.1:9/jwks.json"}
         answer = office.chief.post("/v1/keys", json=asked)
         assert answer.status_code in (422, 503), answer.text
         both = asked | {"signs_tokens": True}
         assert pointers(problem(office.chief.post("/v1/keys", json=both), 422, "invalid_request")) == ["/jwks_url"]
+
+    def it_names_the_callers_whose_tokens_it_signs(self, office, provider):
+        key = office.key(jwks_url=provider.url)
+        with gateway(provider.token(office, key)) as client:
+            assert found(client, office.namespace) & set(PUMPS) == {"public-pump", "hr-pump"}
+            assert found(client, office.namespace, "水泵要加油吗？") & set(水泵) == {"公开"}
+        with gateway(provider.token(office, key, signed_by=ec.generate_private_key(ec.SECP256R1()))) as forger:
+            problem(forger.get("/v1/documents"), 401, "invalid_api_key")
+
+    def it_may_be_away_once_its_keys_are_known(self, office, provider):
+        key = office.key(jwks_url=provider.url)
+        provider.ends()
+        with gateway(provider.token(office, key)) as client:
+            assert listed(client, office.namespace) & set(PUMPS) == {"public-pump", "hr-pump"}
+
+    def it_changes_its_keys(self, office, provider, use: Resources, monkeypatch):
+        key = office.key(jwks_url=provider.url)
+        former = provider.token(office, key)
+        provider.has_new_key()
+        latter = provider.token(office, key)
+        assert principal_of(latter, use) is None  # its keys were asked for a moment ago
+        later = time.time() + 31
+        monkeypatch.setattr(time, "time", lambda: later)
+        caller = principal_of(latter, use)
+        assert caller is not None
+        assert caller.reads_as == {"user:9", "group:hr"}
+        assert principal_of(former, use) is None
+        asked = provider.asked
+        assert principal_of(provider.token(office, key, kid="unknown"), use) is None
+        assert provider.asked == asked  # unknown ids do not make the gateway ask each time
+
+
+class IdentityProvider:
+    """Publishes the public half of its key, and signs tokens with it."""
+
+    def __init__(self, server: WebServer) -> None:
+        self._server = server
+        self._number = 0
+        self.has_new_key()
+
+    @property
+    def url(self) -> str:
+        return self._server.url("/jwks.json")
+
+    @property
+    def asked(self) -> int:
+        return self._server.asked["/jwks.json"]
+
+    def has_new_key(self) -> None:
+        self._number += 1
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        described = ECAlgorithm.to_jwk(self._key.public_key(), as_dict=True)
+        keys = [{**described, "kid": f"k{self._number}", "use": "sig", "alg": "ES256"}]
+        self._server.pages["/jwks.json"] = page(json.dumps({"keys": keys}).encode())
+
+    def ends(self) -> None:
+        self._server.pages.clear()
+
+    def token(self, office: Office, key: dict[str, Any], *, kid: str = "", signed_by: Any = None) -> str:
+        claims = {"sub": "9", "groups": ["hr"], "exp": int(time.time()) + 600}
+        claims["aud"] = f"chordwise:{office.tenant}:{key['key_id']}"
+        return jwt.encode(claims, signed_by or self._key, "ES256", headers={"kid": kid or f"k{self._number}"})
