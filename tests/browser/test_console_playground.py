@@ -111,6 +111,37 @@ class DescribeAsking:
         facets.get_by_role("button", name="手册").click()
         expect(facets).to_contain_text("Counted over the 12 passages that match")
 
+    def it_groups_the_hits_by_a_field_and_asks_for_one_group_alone(self, console, pictures):
+        made = console(height=1000)
+        notes = [
+            {
+                "document_id": f"n{number}",
+                "title": f"Router note {number} 路由器",
+                "text": f"The router of room {number} was reset. {number} 号房间的路由器已重置。",
+                "metadata": {"部门": "客服" if number == 7 else "运维"},
+            }
+            for number in range(8)
+        ]
+        hand_in(made.client, *notes)
+        page = made.open("playground")
+        page.get_by_text("Filters", exact=True).click()
+        page.get_by_label("Group by").fill("metadata.部门")
+        side = ask(page, "router reset")
+        groups = side.get_by_label("Grouped by 部门")
+        expect(groups.locator(".facet")).to_have_count(2)
+        for name, hits in (("运维", 3), ("客服", 1)):
+            group = groups.locator(".facet").filter(has_text=name)
+            expect(group.locator(".cite")).to_have_count(hits)
+        page.reload()  # the address holds the field
+        expect(groups.locator(".facet")).to_have_count(2)
+        if pictures:
+            page.screenshot(path=pictures / "playground-groups.png")
+        groups.get_by_role("button", name="Ask for 运维 only").click()
+        expect(side.locator(".hit")).to_have_count(5)
+        expect(groups).to_have_count(0)
+        page.locator("details.filters summary").click()
+        expect(page.get_by_role("button", name="部门 = 运维")).to_be_visible()
+
     @pytest.mark.refused
     def it_takes_an_expression_and_says_where_it_is_wrong(self, console):
         made = console()

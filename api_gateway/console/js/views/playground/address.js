@@ -10,15 +10,15 @@ const KNOWN = { method: METHODS, fusion: FUSIONS, rerank: SWITCH };
 const SIDES = [{ ...AS_PROFILE }, { ...AS_PROFILE, method: "semantic" }];
 
 /** A draft of the form. `chosen`: names of namespaces, or null for all. */
-export const fresh = () => ({ text: "", chosen: null, topK: RESULTS, facets: FACETS, two: false, filters: NO_FILTERS, sides: SIDES.map((side) => ({ ...side })) });
+export const fresh = () => ({ text: "", chosen: null, topK: RESULTS, facets: FACETS, group: "", two: false, filters: NO_FILTERS, sides: SIDES.map((side) => ({ ...side })) });
 
 /** The address of a draft; what is as in a new form is left out. */
-export function addressOf({ text, chosen, topK, facets = FACETS, two, filters, sides }) {
+export function addressOf({ text, chosen, topK, facets = FACETS, group = "", two, filters, sides }) {
   const { tags, metadata, ...plain } = filters;
   const own = (side, at) => FIXED.filter((field) => side[field] !== SIDES[at][field]).map((field) => [`${at ? "b_" : ""}${field}`, side[field] || "-"]);
   return linkWith(["playground"], [
     ["text", text], ...(chosen ?? []).map((name) => ["namespace", name]), ["results", topK === RESULTS ? "" : topK || "-"],
-    ["facets", facets === FACETS ? "" : facets || "-"],
+    ["facets", facets === FACETS ? "" : facets || "-"], ["group", group],
     ...own(sides[0], 0), ["two", two && "1"], ...(two ? own(sides[1], 1) : []),
     ...Object.entries(plain), ...tags.map((tag) => ["tag", tag]), ["metadata", metadata.length > 0 && JSON.stringify(metadata)],
   ]);
@@ -35,7 +35,7 @@ export function draftOf(query) {
   })));
   const plain = Object.fromEntries([...TEXT_NAMES, "start", "end", "story", "where"].map((name) => [name, query.get(name) ?? ""]));
   return {
-    text, sides, two: query.has("two"), topK: value("results", RESULTS), facets: value("facets", FACETS), chosen: query.has("namespace") ? query.getAll("namespace") : null,
+    text, sides, two: query.has("two"), topK: value("results", RESULTS), facets: value("facets", FACETS), group: query.get("group") ?? "", chosen: query.has("namespace") ? query.getAll("namespace") : null,
     filters: { ...plain, tags: query.getAll("tag"), metadata: pairsOf(query.get("metadata")) },
   };
 }

@@ -43,4 +43,4 @@ export function Facets({ of, filters, onFlip }) {
 
 const ROOMY = "(min-width: 641px)"; // where they are open at first; below, they would push the hits off the screen
 
-const nameOf = (field) => (field.startsWith(KEY) ? field.slice(KEY.length) : word("field", field));
+export const nameOf = (field) => (field.startsWith(KEY) ? field.slice(KEY.length) : word("field", field));

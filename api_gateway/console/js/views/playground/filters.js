@@ -28,7 +28,7 @@ export function faultOf({ start, end, story }) {
   return story !== "" && !Number.isSafeInteger(Number(story)) ? "story" : null;
 }
 
-export function Filters({ namespaces, value, onChange, facets, onFacets }) {
+export function Filters({ namespaces, value, onChange, facets, onFacets, group, onGroup }) {
   const [open, setOpen] = useState(false);
   const set = (name) => (next) => onChange({ ...value, [name]: next });
   const { filters = {}, story_time: story } = filtersOf(value);
@@ -36,7 +36,8 @@ export function Filters({ namespaces, value, onChange, facets, onFacets }) {
   return html`<details class="fold filters" open=${open} onToggle=${(event) => setOpen(event.target.open)}>
     <summary>${t("filter.title")} ${used > 0 && html`<span class="tab-note">${used}</span>`}</summary>
     ${open && html`<${Offered} namespaces=${namespaces} value=${value} set=${set} />
-      <${Text} label=${t("facet.fields")} value=${facets ?? ""} onInput=${onFacets} spellcheck=${false} placeholder=${t("facet.example")} />`}
+      <${Text} label=${t("facet.fields")} value=${facets ?? ""} onInput=${onFacets} spellcheck=${false} placeholder=${t("facet.example")} />
+      <${Text} label=${t("facet.group")} value=${group ?? ""} onInput=${onGroup} spellcheck=${false} placeholder=${t("facet.group_example")} />`}
     ${used > 0 && html`<button type="button" class="link" onClick=${() => onChange(NO_FILTERS)}>${t("filter.clear")}</button>`}
   </details>`;
 }

@@ -93,7 +93,7 @@ export function Playground() {
           <div class="folds">
             <${Namespaces} key=${given} known=${known} cut=${data.cut} chosen=${chosen} onChange=${(names) => set({ chosen: names })} />
             <${Filters} namespaces=${chosen} value=${state.filters} onChange=${(filters) => set({ filters })}
-              facets=${state.facets} onFacets=${(facets) => set({ facets })} />
+              facets=${state.facets} onFacets=${(facets) => set({ facets })} group=${state.group} onGroup=${(group) => set({ group })} />
             <${History} again=${ask} />
             <${Check} label=${t("play.two")} checked=${state.two} onInput=${(on) => set({ two: on })} />
             ${profiles.error && html`<${Problem} error=${profiles.error} retry=${profiles.reload} />`}
@@ -110,7 +110,7 @@ export function Playground() {
               ${asked.bodies.map((body, place) => html`
                 <${Side} key=${`${asked.key} ${place}`} body=${body} onAnswer=${note(place)} label=${two ? "AB"[place] : ""}
                   other=${results[1 - place]} writes=${config.data?.language_model} profiles=${names} onProfile=${profiles.reload}
-                  filters=${state.filters} onFilters=${(filters) => ask({ ...state, filters, text: state.text.trim() })} />`)}
+                  filters=${state.filters} onFilters=${(filters, group = state.group) => ask({ ...state, filters, group, text: state.text.trim() })} />`)}
             </div>`
           : html`<${Empty} title=${t("play.start")}><p>${t("play.start_text")}</p><//>`}`}
     <//>`;

@@ -28,7 +28,7 @@ export function Settings({ name, value, onInput, profiles }) {
 }
 
 /** The body of `/v1/rag/query` for a draft of the form and one of its sides. */
-export function bodyOf({ text, chosen, topK, facets, filters }, side) {
+export function bodyOf({ text, chosen, topK, facets, group, filters }, side) {
   const counted = facetsOf(facets);
   const retrieve = {};
   if (side.method) retrieve.method = side.method;
@@ -43,5 +43,6 @@ export function bodyOf({ text, chosen, topK, facets, filters }, side) {
     ...(Object.keys(retrieve).length ? { retrieve } : {}),
     ...filtersOf(filters),
     ...(counted.length ? { facets: counted } : {}),
+    ...(group?.trim() ? { group_by: group.trim() } : {}),
   };
 }

@@ -13,6 +13,7 @@ import { reasonOf, said } from "../../sentences.js";
 import { t, word } from "../../words.js";
 import { Answer, Context } from "./answer.js";
 import { Facets } from "./facets.js";
+import { Groups } from "./groups.js";
 import { Channels, LeftOut, Stages } from "./run.js";
 import { RankFlow } from "./flow.js";
 import { Reuse } from "./reuse.js";
@@ -55,6 +56,7 @@ function Answered({ answer, other, body, writes, profiles, onProfile, filters, o
     <${Summary} answer=${answer} />
     <${Degradations} of=${stats.degradations} failed=${answer.status === "failed"} />
     <${Facets} of=${answer.facets} filters=${filters} onFlip=${onFilters} />
+    <${Groups} answer=${answer} field=${body.group_by} filters=${filters} onFlip=${(chosen) => onFilters(chosen, "")} />
     <${Tabs} label=${t("play.parts")} tabs=${[
       { id: "answer", label: t("play.answer"), note: answer.chunks.length, panel: () => html`<${Answer} answer=${answer} other=${other} writes=${writes} />` },
       trace?.stages.length > 0 && answer.chunks.length > 0 && { id: "flow", label: t("flow.title"), panel: () => html`<${RankFlow} trace=${trace} names=${names} />` },

@@ -63,7 +63,7 @@ function Lines({ text, cite = (marker) => marker }) {
   return text.split(/\n+/).map((line, at) => html`<p key=${at} class="passage">${line.split(/(\[\d+\])/).map((part) => (/^\[\d+\]$/.test(part) ? cite(part) : part))}</p>`);
 }
 
-function show(id) {
+export function show(id) {
   const hit = document.getElementById(id);
   hit?.scrollIntoView({ block: "center" });
   hit?.focus({ preventScroll: true });
