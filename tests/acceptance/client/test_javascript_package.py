@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from compose.localstack.distributions import pack_javascript, unpack
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.resources import Resources
+from pipeline.tenants.accounts import IMPERSONATE, SCOPES
+from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import make_tenant
 from tests.support.clients.node import node
 from tests.support.repository.guides import blocks
@@ -32,9 +35,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def it_runs_the_page(project: Path, use: Resources) -> None:
     program = project / "page.mjs"
     program.write_text("\n".join(block.text for block in blocks(PAGE, "js")))
-    ran = node(program, cwd=project, CHORDWISE_API_KEY=make_tenant(use)[1])
+    tenant_id, _ = make_tenant(use)
+    with unit_of_work(use.mysql) as work:
+        key = Tenants(work.connection, tenant_id).issue_key("of the page", (*SCOPES, IMPERSONATE))
+    ran = node(program, cwd=project, CHORDWISE_API_KEY=key)
     assert ran.returncode == 0, ran.stderr
     assert "eighty degrees" in ran.stdout
+    assert "owner [ 'cocoa.md', 'tea' ]" in ran.stdout
+    assert "user:42 [ 'cocoa.md' ]" in ran.stdout
     assert "finished 1 1" in ran.stdout
     assert "404 document_not_found" in ran.stdout
 
