@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pipeline.database.mysql_tables import generations
-from pipeline.database.rows import TenantStore, now, readers_of, to_json
+from pipeline.database.rows import TenantStore, by_namespace, now, readers_of, to_json
 from pipeline.database.statements import OF_DOCUMENTS, columns, same_document, sql
 from pipeline.documents.document_store import fields_of
 from pipeline.filters.python_filters import unmet
@@ -79,6 +79,16 @@ class DocumentReaders(TenantStore):
         if readers is not None:
             self._run(_RESTRICT, namespace=namespace)
 
+    def of(self, generations: Sequence[Generation]) -> dict[Generation, tuple[str, ...] | None]:
+        """Return the present readers of these generations; those of a namespace without restricted documents are left out."""
+        found: dict[Generation, tuple[str, ...] | None] = {}
+        for namespace, group in by_namespace(generations):
+            rows = self._in_slices(_PRESENT_ALL, namespace, [generation.document_id for generation in group])
+            readers = {(row.document_id, row.generation): readers_of(row.readers) for row in rows}
+            keys = {(generation.document_id, generation.number): generation for generation in group}
+            found |= {keys[key]: value for key, value in readers.items() if key in keys}
+        return found
+
 
 _WHERE = "tenant_id = :tenant AND namespace = :namespace"
 _OF_NAMESPACE = sql(f"SELECT readers, restricted FROM namespaces WHERE {_WHERE}")
@@ -94,6 +104,11 @@ _PRESENT = sql(
     f"SELECT MAX(p.generation) FROM generations p WHERE {same_document('p', 'd')}"
     " AND p.generation > d.deleted_generation AND p.generation < d.latest_generation)"
     " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids"
+)
+_PRESENT_ALL = sql(
+    "SELECT g.document_id, g.generation, g.readers FROM namespaces n"
+    " JOIN generations g ON g.tenant_id = n.tenant_id AND g.namespace = n.namespace AND g.document_id IN :ids"
+    " WHERE n.tenant_id = :tenant AND n.namespace = :namespace AND n.restricted = 1"
 )
 _SELECTED = (
     f"SELECT d.document_id, {columns(generations, DocumentFields, 'g')} FROM documents d"

@@ -17,6 +17,7 @@ from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_
 from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.document_store import Documents
 from pipeline.documents.generation_store import Generations, RetainedGenerations, Retired
+from pipeline.documents.reader_store import DocumentReaders
 from pipeline.errors import (
     EmbedderRefused,
     LeaseLost,
@@ -339,6 +340,9 @@ def publish(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) 
     with lease.held(claims) as (work, ledger):
         space = require_vectors(tenant_id, work.connection, complete, by_generation, use)
         before = _flip(tenant_id, by_generation, work, model=space.model)
+        for generation, readers in DocumentReaders(work.connection, tenant_id).of(list(before)).items():
+            if readers != by_generation[generation].fields.readers:  # changed since its vectors were written
+                vectors.set_readers(generation.scope.namespace, [generation.document_id], readers)
         replaced = [replace(g, number=shown) for g, shown in before.items() if shown is not None and shown != g.number]
         superseded = [g for g in by_generation if g not in before]
         retired = Retired(work.connection, tenant_id)
