@@ -25,4 +25,13 @@ class DescribeTheCommandsOfAProcess:
                     while not (command := sent.next_command())["command"].startswith("ECHO"):
                         if command["db"] == client.get_connection_kwargs()["db"]:
                             commands.append(command["command"].split()[0].upper())
-            assert commands == ["EVALSHA", "HLEN", "HMGET", "HSET", "HMGET", "HSET", "EXPIRE"]
+            # A new connection, after a slow moment, selects its database first.
+            assert [name for name in commands if name != "SELECT"] == [
+                "EVALSHA",
+                "HLEN",
+                "HMGET",
+                "HSET",
+                "HMGET",
+                "HSET",
+                "EXPIRE",
+            ]
