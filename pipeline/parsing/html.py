@@ -5,7 +5,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
+from pipeline.parsing.assembly import Block, assemble, one_line, picture_text, usable_title
 from pipeline.parsing.encodings import DecodedText, read_text
 from pipeline.parsing.formulas import linear_mathml, lowered, raised, with_fractions
 from pipeline.parsing.html_tree import (
@@ -242,7 +242,7 @@ class _Writer:
         self._pieces.append(" " if self._level else LINE_END)
 
     def _img(self, element: Element) -> None:
-        if alt := element.attributes.get("alt"):
+        if alt := picture_text(element.attributes.get("alt")):
             self._pieces.append(f" {alt} ")
 
     def _sup(self, element: Element) -> None:

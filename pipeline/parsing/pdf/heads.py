@@ -87,9 +87,12 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
             continue
         is_entry = len(occurrences[key]) > 2 * len({*occurrences[key]}) and key != "#"
         is_title = "#" in key and not is_number and any(pages[page][at].size >= _LARGER * body for page, at in found)
+        large = [place for place in found if pages[place[0]][place[1]].size >= _LARGER * body]
+        titles = large if 2 * len(large) < len(found) else large[:1]  # that head the document itself
         if len(on) >= least and not is_entry and not is_title and (is_number or _are_near(pages, found)):
             for page, index in found:
-                heads[page].add(index)
+                if (page, index) not in titles:
+                    heads[page].add(index)
     for lines, on_page in zip(pages, heads, strict=True):
         for width, rows in groupby(range(len(lines)), key=lambda index: len(lines[index].cells)):
             if width and not on_page.issuperset(table := [*rows]):
