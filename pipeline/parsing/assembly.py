@@ -157,11 +157,13 @@ def one_line(*texts: str) -> str:
 
 
 _OF_PROGRAM = re.compile(  # remarks of programs that describe pictures themselves
-    r"\s*(?:description (?:automatically )?generated.*|AI-generated content may be incorrect\.?|(?:描述已自动生成|AI 生成的内容可能不正确)。?)$",
+    r"\s*(?:description (?:automatically )?generated.*|AI-generated content may be incorrect\.?"
+    r"|(?:描述已自动生成|AI 生成的内容可能不正确)。?)$",
     re.IGNORECASE,
 )
 _PICTURE_NAME = re.compile(
-    r"\w:\\|\S*/\S*$|(?:image|img|picture|photo|grafik|bild|图片?|图像|画像|直線|logo)?[\s_-]*\d*$|.*\.(?:png|jpe?g|gif|bmp|[ew]mf|tiff?|svg|webp|heic)$",
+    r"$|\w:\\|https?:\S*$|(?:image|img|picture|photo|grafik|bild|图片?|图像|画像|logo)[\s_-]*\d*$"
+    r"|.*\.(?:png|jpe?g|gif|bmp|[ew]mf|tiff?|svg|webp|heic)$",
     re.IGNORECASE,
 )
 

@@ -116,7 +116,11 @@ def _compressed(record: bytes) -> str:
 
 def _colour(record: bytes, offset: int) -> dict[str, str]:
     kind, value = record[offset] >> 1, record[offset + 1]
-    return {"rgb": "FF" + record[offset + 4 : offset + 7].hex()} if kind == 2 else {"theme" if kind == 3 else "": str(value)}
+    return (
+        {"rgb": "FF" + record[offset + 4 : offset + 7].hex()}
+        if kind == 2
+        else {"theme" if kind == 3 else "": str(value)}
+    )
 
 
 def _style(record: bytes) -> dict[str, str]:

@@ -10,7 +10,16 @@ from itertools import pairwise
 from typing import Any
 
 from pipeline.errors import MalformedDocument
-from pipeline.parsing.assembly import MONOSPACE, WHITE, Block, assemble, one_line, picture_text, usable_title, with_furniture
+from pipeline.parsing.assembly import (
+    MONOSPACE,
+    WHITE,
+    Block,
+    assemble,
+    one_line,
+    picture_text,
+    usable_title,
+    with_furniture,
+)
 from pipeline.parsing.books_and_mail import parse_mhtml
 from pipeline.parsing.containers import (
     Archive,

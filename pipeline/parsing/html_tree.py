@@ -402,7 +402,9 @@ def _effects_of(style: str, *, is_on_paper: bool) -> dict[str, str]:
             effects |= dict.fromkeys(filter(_SELECTOR.fullmatch, names), _TINY)
         elif not is_nested and (_UNSEEN_STYLE.search(declarations) or (is_on_paper and _WHITE.search(declarations))):
             hidden |= {each for each in names if _SELECTOR.fullmatch(each)}
-    effects = {each: effect for each, effect in effects.items() if effect != _TINY or shown.isdisjoint(_NAMES.findall(each))}
+    effects = {
+        each: effect for each, effect in effects.items() if effect != _TINY or shown.isdisjoint(_NAMES.findall(each))
+    }
     return effects | {each: " hidden" for each in hidden if shown.isdisjoint(_NAMES.findall(each))}
 
 

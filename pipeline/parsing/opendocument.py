@@ -9,7 +9,16 @@ from dataclasses import dataclass, field, replace
 from zipfile import ZipFile
 
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument
-from pipeline.parsing.assembly import MONOSPACE, WHITE, Block, assemble, one_line, picture_text, usable_title, with_furniture
+from pipeline.parsing.assembly import (
+    MONOSPACE,
+    WHITE,
+    Block,
+    assemble,
+    one_line,
+    picture_text,
+    usable_title,
+    with_furniture,
+)
 from pipeline.parsing.containers import Archive, XmlReader, copy_of, office_archive, title_in, tree_beside, what_it_is
 from pipeline.parsing.formulas import linear_mathml
 from pipeline.parsing.html import blocks_of_tree
@@ -156,9 +165,11 @@ class _Styles(XmlReader):
                 self.code.add(self._style)
         elif name.endswith("-style"):  # a default, or a list with a font for its bullets
             self._style = ""
-        elif attributes.get("display") == "none" or attributes.get("visibility") == "hidden":
-            self.hidden.add(self._style)
-        elif name == "text-properties" and self.is_on_paper and WHITE.fullmatch(attributes.get("color", "")[1:]):
+        elif (
+            attributes.get("display") == "none"
+            or attributes.get("visibility") == "hidden"
+            or (name == "text-properties" and self.is_on_paper and WHITE.fullmatch(attributes.get("color", "")[1:]))
+        ):
             self.hidden.add(self._style)
         elif position and position[0] != "0%":
             self.moved[self._style] = "sub" if position[0].startswith(("sub", "-")) else "sup"

@@ -36,12 +36,14 @@ _READ = frozenset("shppict shpinst shptxt annotation mmath moMath moMathPara foo
 _FURNITURE = frozenset(f"{name}{side}" for name in ("header", "footer") for side in ("", "l", "r", "f"))
 # Words with a meaning wherever they stand; most words are the look of the text.
 _MEANINGFUL = frozenset(
-    """u par sect page column nestrow line f fs cf fcharset ansicpg deff s uc cpg plain v deleted super sub nosupersub up dn pard
-    intbl outlinelevel ilvl trowd trhdr clmrg clvmrg cellx cell row""".split()  # noqa: SIM905
+    """u par sect page column nestrow line f fs cf fcharset ansicpg deff s uc cpg plain v deleted super sub nosupersub up dn
+    pard intbl outlinelevel ilvl trowd trhdr clmrg clvmrg cellx cell row""".split()  # noqa: SIM905
 ).union(_SIGNS)
 _MEANINGFUL_BYTES = frozenset(word.encode() for word in (*_MEANINGFUL, "bin"))
 _COLOURS = re.compile(rb"\\colortbl([^{}]*)")
-_BEHIND_TEXT = re.compile(rb"\\(?:cb|chcbpat|cbpat|clcbpat|clcfpat|trcbpat|highlight|shp|pict|do)(?![a-z])")  # under white text
+_BEHIND_TEXT = re.compile(
+    rb"\\(?:cb|chcbpat|cbpat|clcbpat|clcfpat|trcbpat|highlight|shp|pict|do)(?![a-z])"
+)  # under white text
 _WHITE = frozenset((b"red255", b"green255", b"blue255"))
 _TINY = 2  # half points
 _MOVED = {"up": "sup", "dn": "sub"}
