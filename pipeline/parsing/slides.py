@@ -178,10 +178,7 @@ class _Reading:
             ]
             for row in table.rows
         ]
-        marked = 0
-        if table.first_row and rows:
-            marked = max([1 + any(across > 1 for _, across, _ in rows[0]), *(down for _, _, down in rows[0])])
-        yield from table_blocks(rows, marked=marked, most_columns=_MOST_COLUMNS)
+        yield from table_blocks(rows, marked=int(table.first_row), most_columns=_MOST_COLUMNS)
 
 
 class _Numbers:

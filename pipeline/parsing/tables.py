@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, groupby, takewhile
+from itertools import chain, groupby, pairwise, takewhile
 
 from pipeline.errors import DocumentTooLarge
 from pipeline.parsing.assembly import Block, one_line
@@ -202,6 +202,7 @@ def bar_blocks(rows: Sequence[Sequence[str]], *, header_rows: int, page: int | N
     """Yield a table as one block of lines, one for each row, with the cells between bars. Later parts repeat its first
     ``header_rows`` rows. Cells that are merged hold their value in each place. With a row that is longer than a chunk
     the rows are paragraphs of `column: value` lines, whose later parts repeat the short values."""
+    header_rows = with_further_names(rows, header_rows)
     if 0 < header_rows < len(rows) and max(len("".join(row).encode()) for row in rows) > _MARKED_TOGETHER:
         cells = [(number, {column: cell for column, cell in enumerate(row) if cell}) for number, row in enumerate(rows)]
         header = {
@@ -215,6 +216,25 @@ def bar_blocks(rows: Sequence[Sequence[str]], *, header_rows: int, page: int | N
     if lines:
         lead = "\n".join(lines[:header_rows]) if 0 < header_rows < len(lines) else ""
         yield Block(text="\n".join(lines), lead=len(lead), page=page)
+
+
+def with_further_names(rows: Sequence[Sequence[str]], depth: int) -> int:
+    """Return how many rows name columns if the first ``depth`` do: also those below with names within groups or with units,
+    and nothing new in the first column."""
+    while 0 < depth < min(len(rows) - 1, MOST_HEADER_ROWS):
+        above, row, below = rows[depth - 1 : depth + 2]
+        own = [at for at, (cell, name) in enumerate(zip(row, above, strict=False)) if cell not in ("", name)]
+        is_grouped = any(one == other or "" in (one, other) for one, other in pairwise(above[1:]))
+        if (
+            row[:1] not in ([""], [*above[:1]])
+            or below[0] in ("", row[0])
+            or not own
+            or any(kind_of(row[at]) != "text" and not YEAR.match(row[at]) for at in own)
+            or not (is_grouped or any(NUMBER.match(below[at]) for at in own if at < len(below)))
+        ):
+            break
+        depth += 1
+    return depth
 
 
 def table_blocks(
@@ -239,10 +259,6 @@ def table_blocks(
         return
     grid = spread(rows, most_columns=most_columns)
     depth = marked if 0 < marked < len(grid) else named_rows(grid)
-    if depth and not marked:
-        depth = max(depth, min(max(down for _, _, down in rows[0]), len(grid) - 1))
-        has_groups = depth == 1 and any(across > 1 for _, across, _ in rows[0])
-        depth += has_groups and len(grid) > 2 and looks_like_header(grid[1])
     yield from bar_blocks(grid, header_rows=depth)
 
 
