@@ -152,7 +152,8 @@ class Element:
     def _is_hidden(self) -> bool:
         is_hidden = self.attributes.get("hidden", "until-found").lower() != "until-found"  # a search opens it
         style = self.attributes.get("style", "")
-        return is_hidden or _UNSEEN_STYLE.search(style) is not None or _NO_SIZE.search(style) is not None
+        is_tiny = "size" in style and _NO_SIZE.search(style) is not None
+        return is_hidden or is_tiny or (style != "" and _UNSEEN_STYLE.search(style) is not None)
 
     @property
     def is_sized_within(self) -> bool:
@@ -245,7 +246,8 @@ class _Builder:
     def read(self, html: str) -> None:
         """Add the elements and texts of a page."""
         opened = self._open
-        self._is_on_paper = "color" in html and _GROUND.search(html) is None
+        has_white = any(each in html for each in ("#fff", "#FFF", "white", "rgb(25"))
+        self._is_on_paper = has_white and _GROUND.search(html) is None
         text = position = 0  # where the text since the last tag begins, and where to look for the next tag
         while (start := html.find("<", position)) >= 0:
             tag = _TAG.match(html, start)
@@ -351,6 +353,8 @@ class _Builder:
             self._styled |= _effects_of(content, is_on_paper=self._is_on_paper)
         elif name == "title":
             self.page.title = unescape(content) if self.page.title is None else self.page.title
+        elif name == "script" and "math/tex" in source:
+            self._open[-1].children.append(f"${content.strip()}$")
         elif name not in _LEFT_OUT:
             self._add(Element(name, source, [unescape(content) if name in _ESCAPABLE else content]))
         return _after(html, ">", end)

@@ -317,8 +317,8 @@ def _turn_other_words(
             runs[-1:] = [[*runs[-1], index]] if goes_on else [*runs[-1:], [index]]
             before = (index, line)
         elif any(map(str.isalnum, _decoded(codes[start:stop][~is_right_to_left]))):
-            sides = turned(characters.boxes(np.arange(start, stop)), turn)
-            begin[0, index], end[2, index] = sides[0].min(), sides[2].max()
+            whole = turned(characters.boxes(np.arange(start, stop)), turn)
+            begin[0, index], end[2, index] = whole[0].min(), whole[2].max()
     for run in runs:
         both = min(begin[0, run].min(), end[0, run].min()) + max(begin[2, run].max(), end[2, run].max())
         for sides in (begin, end):
