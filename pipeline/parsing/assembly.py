@@ -156,24 +156,6 @@ def one_line(*texts: str) -> str:
     return " ".join(" ".join(texts).split())
 
 
-_OF_PROGRAM = re.compile(  # remarks of programs that describe pictures themselves
-    r"\s*(?:description (?:automatically )?generated.*|AI-generated content may be incorrect\.?"
-    r"|(?:描述已自动生成|AI 生成的内容可能不正确)。?)$",
-    re.IGNORECASE,
-)
-_PICTURE_NAME = re.compile(
-    r"$|\w:\\|https?:\S*$|(?:image|img|picture|photo|grafik|bild|图片?|图像|画像|logo)[\s_-]*\d*$"
-    r"|.*\.(?:png|jpe?g|gif|bmp|[ew]mf|tiff?|svg|webp|heic)$",
-    re.IGNORECASE,
-)
-
-
-def picture_text(alternative: str | None) -> str:
-    """Return the alternative text of a picture in one line; empty if it is the name of a file or the like."""
-    text = _OF_PROGRAM.sub("", one_line(alternative or ""))
-    return "" if _PICTURE_NAME.match(text) else text
-
-
 _CONTENTS = re.compile(
     r"(?:table of )?contents|目\s*[录錄次]|inhalt(?:sverzeichnis)?|sommaire|abstract|摘\s*要", re.IGNORECASE
 )

@@ -53,10 +53,6 @@ def replay(part: bytes, reader: Reader) -> Iterator[None]:
                 reader.started(_LISTS[kind], {})
             elif kind - 1 in _LISTS:
                 reader.ended(_LISTS[kind - 1])
-            elif kind == 43:
-                _call(reader, "font", {}, "color", of_inner=_colour(record, 12))
-            elif kind == 45:
-                _call(reader, "fill", {}, "" if _whole(record, 0) in _BARE else "fgColor")
             elif kind in _ELEMENTS:
                 name, describe = _ELEMENTS[kind]
                 _call(reader, name, describe(record))
@@ -65,17 +61,10 @@ def replay(part: bytes, reader: Reader) -> Iterator[None]:
     yield
 
 
-def _call(
-    reader: Reader,
-    name: str,
-    attributes: dict[str, str],
-    inner: str = "",
-    text: str = "",
-    of_inner: dict[str, str] | None = None,
-) -> None:
+def _call(reader: Reader, name: str, attributes: dict[str, str], inner: str = "", text: str = "") -> None:
     reader.started(name, attributes)
     if inner:
-        reader.started(inner, of_inner or {})
+        reader.started(inner, {})
         reader.text(text)
         reader.ended(inner)
     reader.ended(name)
@@ -114,13 +103,8 @@ def _compressed(record: bytes) -> str:
     return repr(number / 100 if field & 1 else number)
 
 
-def _colour(record: bytes, offset: int) -> dict[str, str]:
-    kind, value = record[offset] >> 1, record[offset + 1]
-    return (
-        {"rgb": "FF" + record[offset + 4 : offset + 7].hex()}
-        if kind == 2
-        else {"theme" if kind == 3 else "": str(value)}
-    )
+def _font(record: bytes) -> dict[str, str]:
+    return {"theme": str(record[13])} if record[12] >> 1 == 3 else {"rgb": "FF" + record[16:19].hex()}
 
 
 def _style(record: bytes) -> dict[str, str]:
@@ -161,6 +145,8 @@ _CELLS: dict[int, tuple[str, Callable[[bytes], str]]] = {
 _ELEMENTS: dict[int, tuple[str, Callable[[bytes], dict[str, str]]]] = {
     0: ("row", lambda record: {"r": str(_whole(record, 0) + 1), "hidden": str(record[11] >> 4 & 1)}),
     44: ("numFmt", lambda record: {"numFmtId": str(record[0] + 256 * record[1]), "formatCode": _wide(record, 2)}),
+    43: ("font", _font),
+    45: ("fill", lambda record: {"patternType": "none" if _whole(record, 0) in _BARE else "solid"}),
     47: ("xf", _style),
     60: ("col", _columns),
     153: ("workbookPr", lambda record: {"date1904": str(record[0] & 1)}),

@@ -10,16 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from pipeline.errors import MalformedDocument
-from pipeline.parsing.assembly import (
-    MONOSPACE,
-    WHITE,
-    Block,
-    assemble,
-    one_line,
-    picture_text,
-    usable_title,
-    with_furniture,
-)
+from pipeline.parsing.assembly import MONOSPACE, WHITE, Block, assemble, one_line, usable_title, with_furniture
 from pipeline.parsing.books_and_mail import parse_mhtml
 from pipeline.parsing.containers import (
     Archive,
@@ -34,7 +25,7 @@ from pipeline.parsing.containers import (
 )
 from pipeline.parsing.encodings import decode
 from pipeline.parsing.formulas import RAISED_TEXT, linear_omml, lowered, of_equation, raised
-from pipeline.parsing.html import blocks_of_tree
+from pipeline.parsing.html import blocks_of_tree, picture_text
 from pipeline.parsing.html_tree import LINE_END, TAB, Element, read_page
 from pipeline.parsing.rich_text import parse_rtf
 from pipeline.parsing.trees import Cell, append_code, is_short, list_at, table_of, with_code

@@ -223,10 +223,8 @@ def parse(body: bytes, *, media_type: str, filename: str | None = None) -> Parse
         raise UnsupportedMediaType(_refusal(base.strip() or "an empty media type"))
     suffix = PurePosixPath((filename or "").replace("\\", "/")).suffix.lower()
     try:
-        if parser is parse_plain and suffix in MARKUPS:
-            parsed = parse_markup(body, charset_of(parameters), suffix)
-        else:
-            parsed = parser(body, charset_of(parameters))
+        is_marked, charset = parser is parse_plain and suffix in MARKUPS, charset_of(parameters)
+        parsed = parse_markup(body, charset, suffix) if is_marked else parser(body, charset)
     except RecursionError:
         raise MalformedDocument("the document is nested too deeply") from None
     if not parsed.text.strip():

@@ -46,14 +46,9 @@ _UNSEEN_STYLE = re.compile(
 _TINY = ' style="font-size:00"'  # of a class
 _NO_SIZE = re.compile(r"font-size\s*:\s*0+(?:\.0+)?(?:px|pt|em|rem|%)?\s*(?:!|;|$)", re.IGNORECASE)
 _SIZE = re.compile(r"font-size\s*:\s*+(?!0+(?:\.0*)?(?:px|pt|em|rem|%)?\s*(?:[!;\"']|$))", re.IGNORECASE)
-_WHITE = re.compile(
-    r"(?<![\w-])color\s*+:\s*+(?:white|#f[0-9a-f]f[0-9a-f]f[0-9a-f]|#fff|rgb\((?:25[0-5][,\s]*){3}\))\s*(?:[!;\"']|$)",
-    re.IGNORECASE,
-)
-_GROUND = re.compile(  # that white text may stand on
-    r"background(?:-color|-image)?\s*+:\s*+(?!none|transparent|white|#fff|inherit|initial|0)|bgcolor|background\s*+=|stylesheet",
-    re.IGNORECASE,
-)
+_WHITE = re.compile(r"(?i)(?<![\w-])color\s*+:\s*+(?:white|#(?:f\wf\wf\w|fff)|rgb\((?:25\d[, ]*){3}\))\s*(?:[!;\"']|$)")
+_NO_GROUND = r"none|transparent|white|#fff|inherit|initial|0"  # that white text could stand on
+_GROUND = re.compile(rf"(?i)background(?:-color|-image)?\s*+(?:=|:\s*+(?!{_NO_GROUND}))|bgcolor|stylesheet")
 _MOVES = re.compile(r"(?:animation|transition)[\w-]*\s*+:|opacity\s*+:\s*+(?:0?\.\d*[1-9]|[1-9])", re.IGNORECASE)
 
 
@@ -160,7 +155,7 @@ class Element:
         """Return whether nothing but a font of no size hides this element, which elements within change for their text."""
         style = self.attributes.get("style", "")
         is_tiny = _NO_SIZE.search(style) is not None and _UNSEEN_STYLE.search(style) is None
-        is_of_class = self.source.endswith(_TINY)  # what sizes the others have is not known
+        is_of_class = self.source.endswith(_TINY)  # the sizes of the others are unknown
         return is_tiny and any(is_of_class or _SIZE.search(each.source) for each in self.descendants() if each.children)
 
     def elements(self) -> Iterator[Element]:
@@ -277,8 +272,7 @@ class _Builder:
         self._unfold(html)
 
     def _unfold(self, html: str) -> None:
-        """Show the elements that a button, a tab or a link of the page opens, but no dialogs, and those with a font of no
-        size around others."""
+        """Show what a button, a tab or a link of the page opens, but no dialogs, and sized text in a font of no size."""
         for element in self.page.unseen:
             element.is_unseen = not element.is_sized_within
         folded = [each for each in self.page.unseen if "id" in each.source and not _DIALOG.search(each.source)]
@@ -391,7 +385,7 @@ def _effects_of(style: str, *, is_on_paper: bool) -> dict[str, str]:
     another rule shows them, as that of an open panel."""
     first, *commented = style.split("/*")
     rules = first + "".join(part.partition("*/")[2] for part in commented)
-    effects, hidden, shown, depth = dict[str, str](), set[str](), set[str](), 0
+    effects, hidden, shown, depth = dict[str, str](), dict[str, str](), set[str](), 0
     for rule in rules.split("}"):
         selectors, _, declarations = rule.rpartition("{")
         is_nested = depth > 0 or "{" in selectors  # within a rule for some screens or for printing
@@ -400,16 +394,13 @@ def _effects_of(style: str, *, is_on_paper: bool) -> dict[str, str]:
         names = [each.strip() for each in selectors.rpartition("{")[2].rpartition(";")[2].split(",")]
         if shift and not is_nested:
             effects |= dict.fromkeys(filter(_SELECTOR.fullmatch, names), f' style="{shift[0]}"')
+        is_tiny = _NO_SIZE.search(declarations) is not None
         if _MOVES.search(declarations) or _SIZE.search(declarations) or (display and display[1] is None):
             shown |= {name for each in names for name in _NAMES.findall(each)}
-        elif not is_nested and _NO_SIZE.search(declarations):
-            effects |= dict.fromkeys(filter(_SELECTOR.fullmatch, names), _TINY)
-        elif not is_nested and (_UNSEEN_STYLE.search(declarations) or (is_on_paper and _WHITE.search(declarations))):
-            hidden |= {each for each in names if _SELECTOR.fullmatch(each)}
-    effects = {
-        each: effect for each, effect in effects.items() if effect != _TINY or shown.isdisjoint(_NAMES.findall(each))
-    }
-    return effects | {each: " hidden" for each in hidden if shown.isdisjoint(_NAMES.findall(each))}
+        elif is_tiny or _UNSEEN_STYLE.search(declarations) or (is_on_paper and _WHITE.search(declarations)):
+            hides = filter(_SELECTOR.fullmatch, () if is_nested else names)
+            hidden |= dict.fromkeys(hides, _TINY if is_tiny else " hidden")
+    return effects | {each: effect for each, effect in hidden.items() if shown.isdisjoint(_NAMES.findall(each))}
 
 
 def _unescaped(text: str) -> str:

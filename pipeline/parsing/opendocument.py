@@ -9,19 +9,10 @@ from dataclasses import dataclass, field, replace
 from zipfile import ZipFile
 
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument
-from pipeline.parsing.assembly import (
-    MONOSPACE,
-    WHITE,
-    Block,
-    assemble,
-    one_line,
-    picture_text,
-    usable_title,
-    with_furniture,
-)
+from pipeline.parsing.assembly import MONOSPACE, WHITE, Block, assemble, one_line, usable_title, with_furniture
 from pipeline.parsing.containers import Archive, XmlReader, copy_of, office_archive, title_in, tree_beside, what_it_is
 from pipeline.parsing.formulas import linear_mathml
-from pipeline.parsing.html import blocks_of_tree
+from pipeline.parsing.html import blocks_of_tree, picture_text
 from pipeline.parsing.html_tree import DEEPEST, Element
 from pipeline.parsing.recognition import unread
 from pipeline.parsing.trees import append_code, is_short, with_code
@@ -157,6 +148,7 @@ class _Styles(XmlReader):
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
         position = attributes.get("text-position", "0%").split()
+        is_white = name == "text-properties" and self.is_on_paper and WHITE.fullmatch(attributes.get("color", "")[1:])
         if name == "style":
             self._style = attributes.get("name", "")
             base = self._style if self._style in _KNOWN else attributes.get("parent-style-name", self._style)
@@ -165,11 +157,7 @@ class _Styles(XmlReader):
                 self.code.add(self._style)
         elif name.endswith("-style"):  # a default, or a list with a font for its bullets
             self._style = ""
-        elif (
-            attributes.get("display") == "none"
-            or attributes.get("visibility") == "hidden"
-            or (name == "text-properties" and self.is_on_paper and WHITE.fullmatch(attributes.get("color", "")[1:]))
-        ):
+        elif is_white or attributes.get("display") == "none" or attributes.get("visibility") == "hidden":
             self.hidden.add(self._style)
         elif position and position[0] != "0%":
             self.moved[self._style] = "sub" if position[0].startswith(("sub", "-")) else "sup"

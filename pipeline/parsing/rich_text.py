@@ -41,11 +41,8 @@ _MEANINGFUL = frozenset(
 ).union(_SIGNS)
 _MEANINGFUL_BYTES = frozenset(word.encode() for word in (*_MEANINGFUL, "bin"))
 _COLOURS = re.compile(rb"\\colortbl([^{}]*)")
-_BEHIND_TEXT = re.compile(
-    rb"\\(?:cb|chcbpat|cbpat|clcbpat|clcfpat|trcbpat|highlight|shp|pict|do)(?![a-z])"
-)  # under white text
+_BEHIND_TEXT = re.compile(rb"\\(?:cb|(?:ch|cl|tr)?cbpat|highlight|shp|pict|do)(?![a-z])")  # under white text
 _WHITE = frozenset((b"red255", b"green255", b"blue255"))
-_TINY = 2  # half points
 _MOVED = {"up": "sup", "dn": "sub"}
 _TOLERANCE = 60  # twips between edges of cells in different rows that count as one
 _MOST_GROUPS = 10_000  # within each other
@@ -280,7 +277,7 @@ class _Reader:
         if word == "f":
             group.font = value
         elif word == "fs":
-            group.is_tiny = value <= _TINY
+            group.is_tiny = value <= 2  # half points
         elif word == "cf":
             group.is_white = value in self._white
         elif word in ("fcharset", "cpg") and group.target == "font":

@@ -14,9 +14,10 @@ from pptx.exc import PythonPptxError
 from pptx.package import Package
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
-from pipeline.parsing.assembly import Block, assemble, one_line, picture_text, usable_title
+from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import Archive, main_part, office_archive, texts_in, texts_of_chart, tree_of
 from pipeline.parsing.formulas import linear_omml, lowered, raised
+from pipeline.parsing.html import picture_text
 from pipeline.parsing.html_tree import Element
 from pipeline.parsing.numbering import numeral
 from pipeline.parsing.recognition import unread
@@ -101,7 +102,6 @@ class _Reading:
     def __init__(self, diagrams: Mapping[int, Sequence[Sequence[str]]], width: int, height: int) -> None:
         self.unread: list[int] = []
         self.hides = False
-        self._footers: set[str] = set()
         self._diagrams = diagrams
         self._width, self._height = width, height
 
@@ -130,7 +130,7 @@ class _Reading:
         for shape in sorted(shapes, key=_position):
             is_hidden = shape._element.xpath("*[1]/p:cNvPr/@hidden") in (["1"], ["true"])
             is_hidden |= depth == 0 and self._is_beside(shape)
-            is_hidden |= self._is_furniture(shape)
+            is_hidden |= shape._element.xpath("*[1]/p:nvPr/p:ph/@type") in (["dt"], ["sldNum"])  # date and number
             if is_hidden or (left_out is not None and shape.shape_id == left_out):
                 continue
             if hasattr(shape, "shapes"):
@@ -141,15 +141,6 @@ class _Reading:
                 yield from self._paragraphs(shape.text_frame)
             else:
                 yield Block(text=picture_text("".join(shape._element.xpath("*[1]/p:cNvPr/@descr"))))
-
-    def _is_furniture(self, shape: Any) -> bool:
-        """Return whether a shape holds the date or the number of a slide, or the foot of an earlier one."""
-        kind = shape._element.xpath("*[1]/p:nvPr/p:ph/@type")
-        if kind != ["ftr"]:
-            return kind in (["dt"], ["sldNum"])
-        is_known = shape.text_frame.text in self._footers
-        self._footers.add(shape.text_frame.text)
-        return is_known
 
     def _is_beside(self, shape: Any) -> bool:
         """Return whether a shape stands beside the slide, where nobody sees it."""
@@ -226,11 +217,8 @@ def _choose(slide: Any) -> None:
 
 def _leave_out_white(slide: Any) -> bool:
     """Take white text from a slide on which nothing has a colour that it could stand on. Return whether there was some."""
-    white = slide.element.xpath(f".//a:r[a:rPr/a:solidFill/*[{_WHITE}]]")
-    if not white:
-        return False
-    layout = slide.slide_layout
-    if any(each.element.xpath(_BEHIND_TEXT) for each in (slide, layout, layout.slide_master)):
+    white, layout = slide.element.xpath(f".//a:r[a:rPr/a:solidFill/*[{_WHITE}]]"), slide.slide_layout
+    if not white or any(each.element.xpath(_BEHIND_TEXT) for each in (slide, layout, layout.slide_master)):
         return False
     for run in white:
         run.getparent().remove(run)

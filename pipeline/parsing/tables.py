@@ -219,15 +219,14 @@ def bar_blocks(rows: Sequence[Sequence[str]], *, header_rows: int, page: int | N
 
 
 def with_further_names(rows: Sequence[Sequence[str]], depth: int) -> int:
-    """Return how many rows name columns if the first ``depth`` do: also those below with names within groups or with units,
-    and nothing new in the first column."""
+    """Return how many rows name columns if the first ``depth`` do: also names within groups, or units, below them."""
     while 0 < depth < min(len(rows) - 1, MOST_HEADER_ROWS):
         above, row, below = rows[depth - 1 : depth + 2]
         own = [at for at, (cell, name) in enumerate(zip(row, above, strict=False)) if cell not in ("", name)]
         is_grouped = any(one == other or "" in (one, other) for one, other in pairwise(above[1:]))
         if (
-            row[:1] not in ([""], [*above[:1]])
-            or below[0] in ("", row[0])
+            [*row[:1]] not in ([""], [*above[:1]])
+            or [*below[:1]] in ([""], [*row[:1]], [])
             or not own
             or any(kind_of(row[at]) != "text" and not YEAR.match(row[at]) for at in own)
             or not (is_grouped or any(NUMBER.match(below[at]) for at in own if at < len(below)))

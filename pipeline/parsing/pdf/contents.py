@@ -33,9 +33,7 @@ _SKEWED = 0.2  # radians from the nearest right angle: such lines are stamps and
 _UNIT = np.dtype("<u2")  # of UTF-16, by which pdfium counts characters
 _SPACE = _UNIT.type(ord(" "))
 _IS_OF_WORD = np.ones(0x10000, bool)
-_IS_RIGHT_TO_LEFT = np.zeros(
-    0x10000, bool
-)  # letters of Hebrew, Arabic and the like; their digits go from left to right
+_IS_RIGHT_TO_LEFT = np.zeros(0x10000, bool)  # letters of Hebrew, Arabic and the like, but not their digits
 for _first, _stop in ((0x590, 0x660), (0x66D, 0x6F0), (0x6FA, 0x900), (0xFB1D, 0xFE00), (0xFE70, 0xFEFD)):
     _IS_RIGHT_TO_LEFT[_first:_stop] = True
 _IS_OF_WORD[[*range(0x20), 0x200B, 0xFEFF, 0xFFFE, *(code for code in range(0x3001) if chr(code).isspace())]] = False

@@ -14,9 +14,8 @@ _FULL_PAGE, _MOST_REPEATED = 8, 0.6  # lines of a page, and share of the lines t
 _EDGE_LINES = 3  # of the top and of the bottom of a page that may be running heads
 _PAGE_WORDS = frozenset({"#", "page", "seite", "p", "of", "von", "第", "页", "頁", "共", "页共", "頁共"})
 _WORDS = re.compile(r"[^\W_]++|#")
-_PAGE_OF = re.compile(
-    r"\b(?:page|seite|p\.) ?# ?(?:(?:of|von|/) ?#|$)|第 ?# ?[页頁](?: ?共 ?# ?[页頁])?|# ?/ ?#$"
-)  # within a line of more words
+# Within a line of more words.
+_PAGE_OF = re.compile(r"\b(?:page|seite|p\.) ?# ?(?:(?:of|von|/) ?#|$)|第 ?# ?[页頁](?: ?共 ?# ?[页頁])?|# ?/ ?#$")
 
 
 _BETWEEN_DASHES = re.compile(r"[-–—－] ?\d{1,4} ?[-–—－]")

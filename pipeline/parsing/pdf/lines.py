@@ -199,9 +199,7 @@ def _close_ones_joined(row: Sequence[LinePart]) -> Iterator[LinePart]:
             gap = row[index].left - last.right
             are_values = VALUE.match(row[index].text) and VALUE.match(last.text)
             is_field = not row[index].size  # of a form, beside its label
-            is_mark = (
-                len(row) == 2 and not VALUE.match(row[1].text) and LIST_ITEM.fullmatch(last.text)
-            )  # of a list item
+            is_mark = len(row) == 2 and LIST_ITEM.fullmatch(last.text) and not VALUE.match(row[1].text)
             most = _VALUES_APART if are_values else _FIELD_GAP if is_field else _MARK_GAP if is_mark else GUTTER
             if gap < most * last.height:
                 continue

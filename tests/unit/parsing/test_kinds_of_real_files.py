@@ -271,7 +271,6 @@ Seal & 4 \\
 \end{tabular}
 \end{document}
 """
-_ADOC = "= 手册\n:toc:\n\n== Care\n\n=== 换油\n\nEvery *500* hours.\n\n|===\n|Part |Price\n\n|Seal |4\n|===\n"
 _RST = (
     "====\n手册\n====\n\nCare\n----\n\n换油\n~~~~\n\nEvery **500** hours.\n\n| Part | Price |\n|--|--|\n| Seal | 4 |\n"
 )
@@ -280,8 +279,8 @@ _RST = (
 class DescribeLightMarkup:
     @pytest.mark.parametrize(
         ("name", "body"),
-        [("a.org", _ORG), ("a.tex", _TEX), ("a.adoc", _ADOC), ("a.rst", _RST)],
-        ids=["org", "tex", "adoc", "rst"],
+        [("a.org", _ORG), ("a.tex", _TEX), ("a.rst", _RST)],
+        ids=["org", "tex", "rst"],
     )
     def it_reads_headings_words_and_tables(self, name: str, body: str):
         parsed = _read(body, PLAIN, name)
