@@ -103,10 +103,6 @@ def _compressed(record: bytes) -> str:
     return repr(number / 100 if field & 1 else number)
 
 
-def _font(record: bytes) -> dict[str, str]:
-    return {"theme": str(record[13])} if record[12] >> 1 == 3 else {"rgb": "FF" + record[16:19].hex()}
-
-
 def _style(record: bytes) -> dict[str, str]:
     fields = (int.from_bytes(record[at : at + 2], "little") for at in (2, 4, 6))
     return {name: str(value) for name, value in zip(("numFmtId", "fontId", "fillId"), fields, strict=True)}
@@ -145,7 +141,7 @@ _CELLS: dict[int, tuple[str, Callable[[bytes], str]]] = {
 _ELEMENTS: dict[int, tuple[str, Callable[[bytes], dict[str, str]]]] = {
     0: ("row", lambda record: {"r": str(_whole(record, 0) + 1), "hidden": str(record[11] >> 4 & 1)}),
     44: ("numFmt", lambda record: {"numFmtId": str(record[0] + 256 * record[1]), "formatCode": _wide(record, 2)}),
-    43: ("font", _font),
+    43: ("font", lambda each: {"theme": str(each[13])} if each[12] >> 1 == 3 else {"rgb": "FF" + each[16:19].hex()}),
     45: ("fill", lambda record: {"patternType": "none" if _whole(record, 0) in _BARE else "solid"}),
     47: ("xf", _style),
     60: ("col", _columns),

@@ -43,7 +43,6 @@ def _bars(match: re.Match[str]) -> str:
     return "\n\n" + "\n".join([*lines[:1], "|---" * len(cells[0]) + "|" if cells else "", *lines[1:]]) + "\n\n"
 
 
-_MOST_LINES = 200  # of a table
 _MARKS = ("part chapter =", "section -", "~ +", "^ ` \" '", "paragraph")
 _LEVELS = {mark: level for level, marks in enumerate(_MARKS, start=1) for mark in marks.split()}
 _ORG: _Rules = (
@@ -80,7 +79,7 @@ _TEX: _Rules = (
     ),
     (rf"\\begin{_CODE}[^\n]*|\\end{_CODE}", "\n```\n"),
     (rf"\\multi(?:row|column){_NAME}{_NAME}\{{([^{{}}\n]*)\}}", r"\1"),
-    (rf"\\begin{_TABLE}(?:\{{[^\n]*?\}})*\n(?P<rows>(?:[^\n]*\n){{0,{_MOST_LINES}}}?[^\n]*?)\\end{_TABLE}", _bars),
+    (rf"\\begin{_TABLE}(?:\{{[^\n]*?\}})*\n(?P<rows>(?:[^\n]*\n){{0,200}}?[^\n]*?)\\end{_TABLE}", _bars),
     (r"\\(?:begin|end)\{(?:equation|align|gather|multline|displaymath|eqnarray)\*?\}", "$$"),
     (r"\\item(?:\[([^\]\n]*)\])?[ \t]*", lambda item: f"\n- {item[1] + ' ' if item[1] else ''}"),
     (rf"\\(?:begin|end)\{{[a-z]+\*?\}}{_OPTIONS}", "\n"),
@@ -90,7 +89,6 @@ _TEX: _Rules = (
     (r"\\([%&_#$])(?!\w*\$)", r"\1"),
     (r"(?<!\\)~|\\ ", " "),
     (r"``|''", '"'),
-    (r"(?<=\w)---?(?=\w)", "–"),
 )
 # By suffix: where the title is named, and the rules that write the marks of Markdown.
 MARKUPS: dict[str, tuple[str, _Rules]] = {

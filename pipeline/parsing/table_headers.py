@@ -218,7 +218,7 @@ def _is_completed(body: Sequence[TableRow], columns: Sequence[int]) -> bool:
     """Return whether a second row of texts fills all gaps of the first one, but not its corner, as options of questions."""
     above, below, row = (cells for _, cells in [*body, (0, {}), (0, {})][:3])
     fills_gaps = len(columns) < 2 * len(above) and len(above) < len(columns) == len({*above, *below})
-    begins = columns[0] in above and columns[0] not in below and columns[0] in row
+    begins = above.keys() >= {*columns[:2]} and columns[0] not in below and columns[0] in row
     return (
         fills_gaps and begins and all(kind_of(one_line(each)) == "text" for each in (*above.values(), *below.values()))
     )

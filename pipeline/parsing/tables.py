@@ -36,6 +36,7 @@ from pipeline.parsing.table_headers import (
 
 _MARKED_TOGETHER = 1300  # characters of rows; about the size of a usual chunk
 _LONGEST_TITLE = 120  # characters of a line above a table that is its heading
+_LONGEST_HEADER = 400  # bytes of several rows that are repeated
 _LONGEST_KEY = 300  # characters of a row that are repeated above its later parts
 _LONG_VALUE = 400  # characters of a value from which a row may need several chunks
 _MOST_CELLS = 1_000_000  # of a table, those that merged cells cover included
@@ -224,13 +225,11 @@ def with_further_names(rows: Sequence[Sequence[str]], depth: int) -> int:
         above, row, below = rows[depth - 1 : depth + 2]
         own = [at for at, (cell, name) in enumerate(zip(row, above, strict=False)) if cell not in ("", name)]
         is_grouped = any(one == other or "" in (one, other) for one, other in pairwise(above[1:]))
-        if (
-            [*row[:1]] not in ([""], [*above[:1]])
-            or [*below[:1]] in ([""], [*row[:1]], [])
-            or not own
-            or any(kind_of(row[at]) != "text" and not YEAR.match(row[at]) for at in own)
-            or not (is_grouped or any(NUMBER.match(below[at]) for at in own if at < len(below)))
-        ):
+        is_above_values = is_grouped or any(NUMBER.match(below[at]) for at in own if at < len(below))
+        are_texts = all(kind_of(row[at]) == "text" or YEAR.match(row[at]) for at in own)
+        is_long = len(" | ".join(chain(*rows[: depth + 1])).encode()) > _LONGEST_HEADER
+        corner, name, first = ("".join(each[:1]) for each in (row, above, below))
+        if is_long or not (own and are_texts and is_above_values) or corner not in ("", name) or first in ("", corner):
             break
         depth += 1
     return depth
@@ -262,8 +261,13 @@ def table_blocks(
 
 
 def named_rows(grid: Sequence[Sequence[str]]) -> int:
-    """Return 1 if the first row of a grid names its columns, else 0."""
-    return int(len(grid) > 1 and looks_like_header(grid[0]) and not are_terms(grid))
+    """Return 1 if the first row of a grid names its columns, or their groups above a row of names, else 0."""
+    if len(grid) < 2 or are_terms(grid):
+        return 0
+    has_groups = len(grid) > 2 and any(name and name == other for name, other in pairwise(grid[0]))
+    return int(
+        looks_like_header(grid[0]) or (has_groups and all(map(looks_like_header, ([*dict.fromkeys(grid[0])], grid[1]))))
+    )
 
 
 def spread(rows: Sequence[Sequence[Spanning]], *, most_columns: int) -> list[list[str]]:

@@ -87,7 +87,7 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
         is_entry = len(occurrences[key]) > 2 * len({*occurrences[key]}) and key != "#"
         is_title = "#" in key and not is_number and any(pages[page][at].size >= _LARGER * body for page, at in found)
         large = [place for place in found if pages[place[0]][place[1]].size >= _LARGER * body]
-        titles = large if 2 * len(large) < len(found) else large[:1]  # that head the document itself
+        titles = large[: 0 if is_number else len(large) if 2 * len(large) < len(found) else 1]  # of the document itself
         if len(on) >= least and not is_entry and not is_title and (is_number or _are_near(pages, found)):
             for page, index in found:
                 if (page, index) not in titles:
