@@ -15,6 +15,7 @@ from pipeline.records import Chunking, Parsed
 from tests.support.corpora.formats import docx, written
 from tests.support.corpora.other_formats import opendocument, xlsb
 from tests.support.corpora.scans import page, picture
+from tests.unit.parsing.test_pdf_pages import text
 
 _WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
@@ -75,6 +76,42 @@ class DescribePagesFromRightToLeft:
         assert " ".join(found.split()) == f"{first} {second} {ligature} 2024 {first} {lines[1]}"
 
 
+def _pages(*streams: str) -> bytes:
+    pages = {
+        number: "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font << /F1 3 0 R >> >>"
+        f" /Contents {number + 1} 0 R >>"
+        for number in range(10, 10 + 2 * len(streams), 2)
+    }
+    contents = {
+        number + 1: f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream"
+        for number, stream in zip(pages, streams, strict=True)
+    }
+    kids = " ".join(f"{number} 0 R" for number in pages)
+    tree = {1: "<< /Type /Catalog /Pages 2 0 R >>", 2: f"<< /Type /Pages /Count {len(streams)} /Kids [{kids}] >>"}
+    return written({**tree, 3: "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>", **pages, **contents})
+
+
+class DescribePages:
+    def it_keeps_a_large_title_that_running_heads_repeat(self):
+        lines = "".join(text(60, 700 - 14 * at, f"Line {chr(97 + at)} of a page with words enough.") for at in range(9))
+        pages = [
+            text(60, 800, "Pumps in winter", size=10 if number else 20)
+            + lines.replace("Line", f"Line {'abcd'[number]}")
+            for number in range(4)
+        ]
+        parsed = _read(_pages(*pages), PDF)
+        assert parsed.text.count("Pumps in winter") == 1
+        assert parsed.title == "Pumps in winter"
+
+    def it_keeps_a_caption_apart_from_the_sentence_that_goes_on_below_it(self):
+        rest = "".join(
+            text(60, 640 - 12 * at, "goes on with a line of the paragraph that began above.") for at in range(5)
+        )
+        caption = text(150, 700, "Fig. 1 - The dimensions of our example")
+        parsed = _read(_pages(caption + rest), PDF)
+        assert "Fig. 1 - The dimensions of our example\n\ngoes on" in parsed.text
+
+
 class DescribeWordsThatNobodySees:
     @pytest.mark.parametrize(
         "hiding",
@@ -129,9 +166,9 @@ class DescribeWordsThatNobodySees:
     def it_leaves_them_out_of_slides(self):
         presentation = Presentation()
         slide = presentation.slides.add_slide(presentation.slide_layouts[6])
-        for at, text in enumerate(("可见 shown", "SECRET", "SECRET")):
+        for at, words in enumerate(("可见 shown", "SECRET", "SECRET")):
             run = slide.shapes.add_textbox(0, Inches(at), Inches(3), Inches(1)).text_frame.paragraphs[0].add_run()
-            run.text = text
+            run.text = words
             if at == 1:
                 run.font.color.rgb = RGBColor(255, 255, 255)
             elif at == 2:
@@ -154,7 +191,7 @@ def _saved(presentation) -> bytes:
 
 class DescribeAlternativeTexts:
     @pytest.mark.parametrize(
-        ("alternative", "text"),
+        ("alternative", "expected"),
         [
             ("Sales rise from 3 to 8", "Sales rise from 3 to 8"),
             ("水泵剖面图", "水泵剖面图"),
@@ -164,11 +201,11 @@ class DescribeAlternativeTexts:
             ("Picture 3", ""),
         ],
     )
-    def it_reads_those_of_word_html_and_opendocument(self, alternative: str, text: str):
+    def it_reads_those_of_word_html_and_opendocument(self, alternative: str, expected: str):
         properties = f'<wp:docPr xmlns:wp="urn:wp" id="1" name="Picture 3" descr="{alternative}"/>'
         drawing = f"<w:p><w:r><w:drawing>{properties}</w:drawing></w:r></w:p>"
         frame = f"<text:p><draw:frame><draw:image/><svg:desc>{alternative}</svg:desc></draw:frame></text:p>"
-        expected = f"Start\n\n{text}".strip()
+        expected = f"Start\n\n{expected}".strip()
         assert _word(_p("Start") + drawing).text == expected
         assert _read(opendocument("text", f"<text:p>Start</text:p>{frame}"), ODT).text == expected
         assert _read(f'<p>Start</p><p><img alt="{alternative}"></p>', HTML).text == expected
@@ -212,6 +249,7 @@ _ROWS = [
 _TWO_ROWS = (
     "<tr><td>Part</td><td colspan=2>扭矩</td><td>Note</td></tr><tr><td></td><td>Least</td><td>Most</td><td></td></tr>"
 )
+_GROUPS = "<tr><td></td><td colspan=3>扭矩</td></tr><tr><td></td><td>Least</td><td>Most</td><td>Note</td></tr>"
 _UNITS = (
     "<tr><th>Part</th><th>Least</th><th>Most</th><th>扭矩</th></tr><tr><td></td><td>Nm</td><td>Nm</td><td></td></tr>"
 )
@@ -222,6 +260,7 @@ class DescribeHeadersOfTwoRows:
         ("page", "media_type", "names"),
         [
             (_TWO_ROWS, HTML, ("扭矩", "Least", "Most")),
+            (_GROUPS, HTML, ("扭矩", "Least", "Most")),
             (_UNITS, HTML, ("扭矩", "Nm")),
             ("| Part | 扭矩 | | Note |\n|--|--|--|--|\n| | Least | Most | |\n", MARKDOWN, ("扭矩", "Least", "Most")),
         ],
