@@ -105,7 +105,7 @@ class DescribePages:
 
     def it_keeps_a_caption_apart_from_the_sentence_that_goes_on_below_it(self):
         rest = "".join(
-            text(60, 640 - 12 * at, "goes on with a line of the paragraph that began above.") for at in range(5)
+            text(60, 660 - 12 * at, "goes on with a line of the paragraph that began above.") for at in range(9)
         )
         caption = text(150, 700, "Fig. 1 - The dimensions of our example")
         parsed = _read(_pages(caption + rest), PDF)
