@@ -10,6 +10,8 @@ from typing import Protocol
 from pipeline.errors import MalformedDocument
 from pipeline.parsing.sheets import column_letters
 
+_LISTS = {603: "fills", 611: "fonts", 617: "cellXfs"}  # each ends with the next number
+_BARE = (0, 17)  # patterns of fills that are none, or those of the unused second fill
 _ERRORS = {0: "#NULL!", 7: "#DIV/0!", 15: "#VALUE!", 23: "#REF!", 29: "#NAME?", 36: "#NUM!", 42: "#N/A"}
 
 
@@ -47,10 +49,10 @@ def replay(part: bytes, reader: Reader) -> Iterator[None]:
                 _call(reader, "comment", {"ref": commented}, "t", _wide(record, 1))
             elif kind == 19:
                 _call(reader, "si", {}, "t", _wide(record, 1))
-            elif kind == 617:
-                reader.started("cellXfs", {})
-            elif kind == 618:
-                reader.ended("cellXfs")
+            elif kind in _LISTS:
+                reader.started(_LISTS[kind], {})
+            elif kind - 1 in _LISTS:
+                reader.ended(_LISTS[kind - 1])
             elif kind in _ELEMENTS:
                 name, describe = _ELEMENTS[kind]
                 _call(reader, name, describe(record))
@@ -101,6 +103,11 @@ def _compressed(record: bytes) -> str:
     return repr(number / 100 if field & 1 else number)
 
 
+def _style(record: bytes) -> dict[str, str]:
+    fields = (int.from_bytes(record[at : at + 2], "little") for at in (2, 4, 6))
+    return {name: str(value) for name, value in zip(("numFmtId", "fontId", "fillId"), fields, strict=True)}
+
+
 def _error(record: bytes) -> str:
     return _ERRORS.get(record[8], "#ERROR")
 
@@ -134,9 +141,12 @@ _CELLS: dict[int, tuple[str, Callable[[bytes], str]]] = {
 _ELEMENTS: dict[int, tuple[str, Callable[[bytes], dict[str, str]]]] = {
     0: ("row", lambda record: {"r": str(_whole(record, 0) + 1), "hidden": str(record[11] >> 4 & 1)}),
     44: ("numFmt", lambda record: {"numFmtId": str(record[0] + 256 * record[1]), "formatCode": _wide(record, 2)}),
-    47: ("xf", lambda record: {"numFmtId": str(record[2] + 256 * record[3])}),
+    43: ("font", lambda each: {"theme": str(each[13])} if each[12] >> 1 == 3 else {"rgb": "FF" + each[16:19].hex()}),
+    45: ("fill", lambda record: {"patternType": "none" if _whole(record, 0) in _BARE else "solid"}),
+    47: ("xf", _style),
     60: ("col", _columns),
     153: ("workbookPr", lambda record: {"date1904": str(record[0] & 1)}),
     156: ("sheet", _sheet),
     176: ("mergeCell", _merged),
+    **dict.fromkeys((461, 550, 551, 562, 661), ("drawing", lambda _record: {})),  # or a colour of another kind
 }

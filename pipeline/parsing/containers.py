@@ -45,6 +45,7 @@ _MOST_ENTRIES = 10_000
 _MOST_UNPACKED = 256 * 1024 * 1024  # bytes, all entries together, as the archive's directory declares them
 PROPERTIES = "docProps/core.xml"
 _LARGEST_PART = 128 * 1024 * 1024  # bytes of XML, whose text is held in memory
+_CONTROLS = bytes({*range(32)} - {9, 10, 13})  # that XML forbids and programs write; with zeros it is UTF-16
 _READ_AT_ONCE = 64 * 1024  # bytes
 
 
@@ -196,7 +197,7 @@ def pieces(archive: zipfile.ZipFile, part: str, reader: Reader, *, keeps_prefixe
     with archive.open(part) as stream:
         try:
             while piece := stream.read(_READ_AT_ONCE):
-                parser.Parse(piece, False)
+                parser.Parse(piece if b"\0" in piece else piece.translate(None, _CONTROLS), False)
                 yield
             parser.Parse(b"", True)
             yield

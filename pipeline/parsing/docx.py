@@ -25,7 +25,7 @@ from pipeline.parsing.containers import (
 )
 from pipeline.parsing.encodings import decode
 from pipeline.parsing.formulas import RAISED_TEXT, linear_omml, lowered, of_equation, raised
-from pipeline.parsing.html import blocks_of_tree
+from pipeline.parsing.html import blocks_of_tree, picture_text
 from pipeline.parsing.html_tree import LINE_END, TAB, Element, read_page
 from pipeline.parsing.rich_text import parse_rtf
 from pipeline.parsing.trees import Cell, append_code, is_short, list_at, table_of, with_code
@@ -170,7 +170,11 @@ class _Styles(XmlReader):
             said[name] = value
         elif name == "ilvl" and value.isdecimal():
             said["ilvl"] = int(value)
-        elif (name in ("vanish", "b") and _is_on(attributes)) or (name == "shd" and _is_shade(attributes)):
+        elif name in ("vanish", "b"):
+            said[name] = _is_on(attributes)
+        elif name == "color":
+            said["white"] = bool(WHITE.fullmatch(value))
+        elif name == "shd" and _is_shade(attributes):
             said[name] = True
         elif name == "rFonts" and MONOSPACE.search(attributes.get("ascii", "")):
             said["code"] = True
@@ -336,7 +340,8 @@ class _Paragraphs(XmlReader):
     def _begin_run(self) -> None:
         style = self._open[-1].style if self._open else ""
         self._is_hidden, self._is_code = bool(self._styles.of(style, "vanish")), bool(self._styles.of(style, "code"))
-        self._position, self._is_white, self._is_bold = "", False, bool(self._styles.of(style, "b"))
+        self._position, self._is_bold = "", bool(self._styles.of(style, "b"))
+        self._is_white = bool(self._styles.of(style, "white")) and not self._open[-1].is_shaded
         self._run_start = len(self._open[-1].pieces) if self._open else 0
 
     def _end_run(self) -> None:
@@ -365,6 +370,7 @@ class _Paragraphs(XmlReader):
         elif name == "rStyle":
             self._is_hidden |= bool(self._styles.of(attributes.get("val", ""), "vanish"))
             self._is_code |= bool(self._styles.of(attributes.get("val", ""), "code"))
+            self._is_white |= bool(self._styles.of(attributes.get("val", ""), "white"))
             self._is_bold |= bool(self._styles.of(attributes.get("val", ""), "b"))
             self._position = self._styles.of(attributes.get("val", ""), "vertAlign") or ""
         elif name == "rFonts" and "ascii" in attributes:
@@ -424,8 +430,12 @@ class _Paragraphs(XmlReader):
                 paragraph.below.append(_note(kind, attributes.get("id", ""), text))
         elif name == "shape":
             self._is_watermark = "watermark" in attributes.get("id", "").lower()
+            paragraph.pieces.append(picture_text(attributes.get("alt")))
         elif name == "textpath" and not self._is_watermark:
             paragraph.pieces.append(attributes.get("string", ""))
+        elif name in ("docPr", "cNvPr"):
+            if (text := picture_text(attributes.get("descr"))) and text not in paragraph.pieces[-2:]:
+                paragraph.pieces += [" ", text, " "]
         elif name == "extent":
             self._is_large = all(int(size) >= _LARGE for size in attributes.values() if size.isdecimal())
         elif name in ("blip", "OLEObject"):

@@ -16,6 +16,7 @@ from pipeline.parsing.docx import parse_docx
 from pipeline.parsing.encodings import read_text
 from pipeline.parsing.html import parse_html
 from pipeline.parsing.json_documents import parse_json
+from pipeline.parsing.light_markup import MARKUPS, parse_markup
 from pipeline.parsing.markdown_text import parse_markdown
 from pipeline.parsing.recognition import PageReader
 from pipeline.records import Parsed
@@ -220,8 +221,10 @@ def parse(body: bytes, *, media_type: str, filename: str | None = None) -> Parse
     parser = PARSERS.get(base.strip().lower())
     if parser is None:
         raise UnsupportedMediaType(_refusal(base.strip() or "an empty media type"))
+    suffix = PurePosixPath((filename or "").replace("\\", "/")).suffix.lower()
     try:
-        parsed = parser(body, charset_of(parameters))
+        is_marked, charset = parser is parse_plain and suffix in MARKUPS, charset_of(parameters)
+        parsed = parse_markup(body, charset, suffix) if is_marked else parser(body, charset)
     except RecursionError:
         raise MalformedDocument("the document is nested too deeply") from None
     if not parsed.text.strip():

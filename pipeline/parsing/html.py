@@ -94,6 +94,22 @@ def withheld(unseen: Iterable[Element]) -> list[str]:
     return [f"{hidden} elements that the page does not show were left out"] if hidden else []
 
 
+# Remarks of programs that describe pictures themselves.
+_OF_PROGRAM = re.compile(
+    r"(?i)\s*(?:description (?:automatically )?generated|AI-generated content|描述已自动生成|AI 生成的内容).*$"
+)
+_PICTURE_NAME = re.compile(
+    r"(?i)$|\w:\\|https?:\S*$|(?:image|img|picture|photo|grafik|bild|图片?|图像|画像|logo)[\s_-]*\d*$"
+    r"|.*\.(?:png|jpe?g|gif|bmp|[ew]mf|tiff?|svg|webp|heic)$"
+)
+
+
+def picture_text(alternative: str | None) -> str:
+    """Return the alternative text of a picture in one line; empty if it is the name of a file or the like."""
+    text = _OF_PROGRAM.sub("", one_line(alternative or ""))
+    return "" if _PICTURE_NAME.match(text) else text
+
+
 def blocks_of_tree(root: Element) -> list[Block]:
     """Return the blocks of a whole tree, without scripts, navigation and elements that are not shown."""
     return _Writer(dropped=DROPPED | _NAVIGATION).blocks(root)
@@ -242,7 +258,7 @@ class _Writer:
         self._pieces.append(" " if self._level else LINE_END)
 
     def _img(self, element: Element) -> None:
-        if alt := element.attributes.get("alt"):
+        if alt := picture_text(element.attributes.get("alt")):
             self._pieces.append(f" {alt} ")
 
     def _sup(self, element: Element) -> None:
@@ -458,9 +474,7 @@ def _is(element: Element, tag: str, roles: frozenset[str]) -> bool:
     return element.tag == tag or ("role" in element.source and element.attributes.get("role") in roles)
 
 
-_FRAME = re.compile(
-    r"\b(?:row|column)-headers-background|\bfreezebar-cell"
-)  # numbers and letters that Google Sheets adds
+_FRAME = re.compile(r"\b(?:row|column)-headers-background|\bfreezebar-cell")  # Google Sheets adds them
 
 
 def _rows_of(table: Element) -> Iterator[list[Element]]:

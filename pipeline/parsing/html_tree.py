@@ -37,12 +37,19 @@ LINE_END, TAB = "\x0b", "\x1f"  # that a document asks for, among the white spac
 _MOST_LOOKED_AT = 8  # elements and texts beside or in which a button is looked for
 DEEPEST = 100  # levels of elements; deeper tags have no effect, their text stays
 _UNSEEN_STYLE = re.compile(
-    r"display\s*:\s*none|visibility\s*:\s*hidden|(?:opacity|font-size)\s*:\s*0+(?:\.0+)?(?:px|pt|em|rem|%)?\s*(?:!|;|$)"
-    r"|(?:left|top|text-indent)\s*:\s*-\d{4,}px|clip(?:-path)?\s*:\s*(?:rect\((?:0(?:px)?[,\s]*){4}\)|inset\((?:50|100)%\))"
+    r"display\s*:\s*none|visibility\s*:\s*hidden|opacity\s*:\s*0+(?:\.0+)?%?\s*(?:!|;|$)|transform\s*:\s*scale\(0\)"
+    r"|(?:left|right|top|text-indent)\s*:\s*-(?:\d{4,}px|\d{3,}r?em)|clip(?:-path)?\s*:\s*(?:rect\((?:0(?:px)?[,\s]*){4}\)|inset\((?:50|100)%\))"
     r"|(?<![\w-])color\s*:\s*(?:transparent|rgba\((?:\d+\s*,\s*){3}0\))|^(?=.*overflow\s*:\s*hidden)(?:.*[;\s])?height\s*:\s*0"
     r"(?:px)?\s*(?:;|$)|(?<![\w-])color\s*:\s*([^;\s]+)\s*;(?:[^;]{0,50};){0,9}\s*background(?:-color)?\s*:\s*\1\s*(?:;|$)",
     re.IGNORECASE,
 )
+_TINY = ' style="font-size:00"'  # of a class
+_NO_SIZE = re.compile(r"font-size\s*:\s*0+(?:\.0+)?(?:px|pt|em|rem|%)?\s*(?:!|;|$)", re.IGNORECASE)
+_SIZE = re.compile(r"font-size\s*:\s*+(?!0+(?:\.0*)?(?:px|pt|em|rem|%)?\s*(?:[!;\"']|$))", re.IGNORECASE)
+_WHITE = re.compile(r"(?i)(?<![\w-])color\s*+:\s*+(?:white|#(?:f\wf\wf\w|fff)|rgb\((?:25\d[, ]*){3}\))\s*(?:[!;\"']|$)")
+_NO_GROUND = r"none|transparent|white|#fff|inherit|initial|0"  # that white text could stand on
+_GROUND = re.compile(rf"(?i)background(?:-color|-image)?\s*+(?:=|:\s*+(?!{_NO_GROUND}))|bgcolor|stylesheet")
+_MOVES = re.compile(r"(?:animation|transition)[\w-]*\s*+:|opacity\s*+:\s*+(?:0?\.\d*[1-9]|[1-9])", re.IGNORECASE)
 
 
 def set_of(names: str) -> frozenset[str]:
@@ -124,7 +131,8 @@ class Element:
     @property
     def is_withheld(self) -> bool:
         """Return whether this element holds text and its attributes keep it from being shown."""
-        return self.is_unseen and self._is_hidden() and self.tag not in DROPPED and self.text != ""
+        is_hidden = self._is_hidden() or _WHITE.search(self.attributes.get("style", "")) is not None
+        return self.is_unseen and is_hidden and self.tag not in DROPPED and self.text != ""
 
     def _is_unseen(self) -> bool:
         attributes = self.attributes
@@ -138,7 +146,17 @@ class Element:
 
     def _is_hidden(self) -> bool:
         is_hidden = self.attributes.get("hidden", "until-found").lower() != "until-found"  # a search opens it
-        return is_hidden or _UNSEEN_STYLE.search(self.attributes.get("style", "")) is not None
+        style = self.attributes.get("style", "")
+        is_tiny = "size" in style and _NO_SIZE.search(style) is not None
+        return is_hidden or is_tiny or (style != "" and _UNSEEN_STYLE.search(style) is not None)
+
+    @property
+    def is_sized_within(self) -> bool:
+        """Return whether nothing but a font of no size hides this element, which elements within change for their text."""
+        style = self.attributes.get("style", "")
+        is_tiny = _NO_SIZE.search(style) is not None and _UNSEEN_STYLE.search(style) is None
+        is_of_class = self.source.endswith(_TINY)  # the sizes of the others are unknown
+        return is_tiny and any(is_of_class or _SIZE.search(each.source) for each in self.descendants() if each.children)
 
     def elements(self) -> Iterator[Element]:
         """Yield the children that are elements."""
@@ -217,11 +235,14 @@ class _Builder:
         self._open = [self.page.root]
         self._too_deep = 0  # open elements beyond the depth
         self._styled: dict[str, str] = {}  # what a style does to `.note`, `p.note` and `#note`, as attributes
+        self._is_on_paper = False  # nothing has a colour that white text could stand on
         self._kept = set(keeps)  # names of formatting of which an element was kept, so that each end tag has its own
 
     def read(self, html: str) -> None:
         """Add the elements and texts of a page."""
         opened = self._open
+        has_white = any(each in html for each in ("#fff", "#FFF", "white", "rgb(25"))
+        self._is_on_paper = has_white and _GROUND.search(html) is None
         text = position = 0  # where the text since the last tag begins, and where to look for the next tag
         while (start := html.find("<", position)) >= 0:
             tag = _TAG.match(html, start)
@@ -251,13 +272,15 @@ class _Builder:
         self._unfold(html)
 
     def _unfold(self, html: str) -> None:
-        """Show the elements that a button, a tab or a link of the page opens, but no dialogs."""
+        """Show what a button, a tab or a link of the page opens, but no dialogs, and sized text in a font of no size."""
+        for element in self.page.unseen:
+            element.is_unseen = not element.is_sized_within
         folded = [each for each in self.page.unseen if "id" in each.source and not _DIALOG.search(each.source)]
         if folded:
             opened = {name for values in _CONTROLLED.findall(html) for value in values for name in _WORD.findall(value)}
             for element in folded:
-                element.is_unseen = element.attributes.get("id") not in opened
-            self.page.unseen = [element for element in self.page.unseen if element.is_unseen]
+                element.is_unseen &= element.attributes.get("id") not in opened
+        self.page.unseen = [element for element in self.page.unseen if element.is_unseen]
 
     def _start(self, name: str, source: str) -> None:
         if rule := _CLOSES.get(name):
@@ -272,7 +295,9 @@ class _Builder:
             self._too_deep += 1
             return
         element = Element(name, source)
-        if element.is_unseen and self._is_unfolded_by_button(element):
+        if self._is_on_paper and "color" in source and _WHITE.search(element.attributes.get("style", "")):
+            element.is_unseen = True
+        elif element.is_unseen and self._is_unfolded_by_button(element):
             element.is_unseen = False
         if is_formatting:
             if not (element.is_unseen or "role" in source or _SHOWN_APART.search(source)):
@@ -319,9 +344,11 @@ class _Builder:
         end = _end_of_raw_text(html, name, start)
         content = html[start:end]
         if name == "style":
-            self._styled |= _effects_of(content)
+            self._styled |= _effects_of(content, is_on_paper=self._is_on_paper)
         elif name == "title":
             self.page.title = unescape(content) if self.page.title is None else self.page.title
+        elif name == "script" and "math/tex" in source:
+            self._open[-1].children.append(f"${content.strip()}$")
         elif name not in _LEFT_OUT:
             self._add(Element(name, source, [unescape(content) if name in _ESCAPABLE else content]))
         return _after(html, ">", end)
@@ -353,12 +380,12 @@ class _Builder:
                 return
 
 
-def _effects_of(style: str) -> dict[str, str]:
+def _effects_of(style: str, *, is_on_paper: bool) -> dict[str, str]:
     """Return what rules of a style do to classes and ids, as attributes: raise or lower them, or not show them, unless
     another rule shows them, as that of an open panel."""
     first, *commented = style.split("/*")
     rules = first + "".join(part.partition("*/")[2] for part in commented)
-    effects, hidden, shown, depth = dict[str, str](), set[str](), set[str](), 0
+    effects, hidden, shown, depth = dict[str, str](), dict[str, str](), set[str](), 0
     for rule in rules.split("}"):
         selectors, _, declarations = rule.rpartition("{")
         is_nested = depth > 0 or "{" in selectors  # within a rule for some screens or for printing
@@ -367,12 +394,13 @@ def _effects_of(style: str) -> dict[str, str]:
         names = [each.strip() for each in selectors.rpartition("{")[2].rpartition(";")[2].split(",")]
         if shift and not is_nested:
             effects |= dict.fromkeys(filter(_SELECTOR.fullmatch, names), f' style="{shift[0]}"')
-        if display:
-            if display[1] is None:
-                shown |= {name for each in names for name in _NAMES.findall(each)}
-            elif not is_nested:
-                hidden |= {each for each in names if _SELECTOR.fullmatch(each)}
-    return effects | {each: " hidden" for each in hidden if shown.isdisjoint(_NAMES.findall(each))}
+        is_tiny = _NO_SIZE.search(declarations) is not None
+        if _MOVES.search(declarations) or _SIZE.search(declarations) or (display and display[1] is None):
+            shown |= {name for each in names for name in _NAMES.findall(each)}
+        elif is_tiny or _UNSEEN_STYLE.search(declarations) or (is_on_paper and _WHITE.search(declarations)):
+            hides = filter(_SELECTOR.fullmatch, () if is_nested else names)
+            hidden |= dict.fromkeys(hides, _TINY if is_tiny else " hidden")
+    return effects | {each: effect for each, effect in hidden.items() if shown.isdisjoint(_NAMES.findall(each))}
 
 
 def _unescaped(text: str) -> str:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from zipfile import ZipFile
 
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument
-from pipeline.parsing.assembly import MONOSPACE, Block, assemble, one_line, usable_title, with_furniture
+from pipeline.parsing.assembly import MONOSPACE, WHITE, Block, assemble, one_line, usable_title, with_furniture
 from pipeline.parsing.containers import Archive, XmlReader, copy_of, office_archive, title_in, tree_beside, what_it_is
 from pipeline.parsing.formulas import linear_mathml
-from pipeline.parsing.html import blocks_of_tree
+from pipeline.parsing.html import blocks_of_tree, picture_text
 from pipeline.parsing.html_tree import DEEPEST, Element
 from pipeline.parsing.recognition import unread
 from pipeline.parsing.trees import append_code, is_short, with_code
@@ -25,9 +25,11 @@ _NAMESPACE, _NAMES_WITHIN = re.compile(rb"xmlns:[\w.-]+=(?:\"[^\"<]*\"|'[^'<]*')
 _MOST_SLIDES = 2_000
 _MOST_SPACES = 100
 _OUTLINE = "\noutline"  # the list style of headings, which has no name
+_BEHIND_TEXT = re.compile(rb"background-color=['\"]#(?![fF]{6})|<draw:|background-image")  # under white text
+_LOOKED_THROUGH = 8_000_000  # bytes
 # Changes, entries of the program, and contents tables, which repeat the headings.
 _SILENT = frozenset(
-    """tracked-changes covered-table-cell table-of-content forms hidden-text ruby-text title desc binary-data page-number
+    """tracked-changes covered-table-cell table-of-content forms hidden-text ruby-text binary-data page-number
     page-count event-listeners placeholder creator date-string""".split()  # noqa: SIM905 - easier to read in a row
 )
 _HEADERS = frozenset(f"{name}{side}" for name in ("header", "footer") for side in ("", "-left", "-first"))
@@ -120,6 +122,9 @@ def title_of(archive: Archive) -> str | None:
 
 def _read(archive: Archive) -> "_Tree":
     tree = _Tree(archive)
+    parts = [part for part in (_STYLES, CONTENT) if part in archive.namelist()]
+    if all(archive.getinfo(part).file_size <= _LOOKED_THROUGH for part in parts):
+        tree.styles.is_on_paper = not any(_BEHIND_TEXT.search(archive.read(part)) for part in parts)
     if _STYLES in archive.namelist():
         tree.read_beside(archive, _STYLES)
     tree.read(archive, CONTENT)
@@ -131,6 +136,7 @@ class _Styles(XmlReader):
 
     def __init__(self) -> None:
         self.hidden: set[str] = set()
+        self.is_on_paper = False  # nothing is drawn or coloured that white text could stand on
         self.moved: dict[str, str] = {}
         self.code: set[str] = set()  # in a font of equal widths
         self._base: dict[str, str] = {}
@@ -142,6 +148,7 @@ class _Styles(XmlReader):
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
         position = attributes.get("text-position", "0%").split()
+        is_white = name == "text-properties" and self.is_on_paper and WHITE.fullmatch(attributes.get("color", "")[1:])
         if name == "style":
             self._style = attributes.get("name", "")
             base = self._style if self._style in _KNOWN else attributes.get("parent-style-name", self._style)
@@ -150,7 +157,7 @@ class _Styles(XmlReader):
                 self.code.add(self._style)
         elif name.endswith("-style"):  # a default, or a list with a font for its bullets
             self._style = ""
-        elif attributes.get("display") == "none" or attributes.get("visibility") == "hidden":
+        elif is_white or attributes.get("display") == "none" or attributes.get("visibility") == "hidden":
             self.hidden.add(self._style)
         elif position and position[0] != "0%":
             self.moved[self._style] = "sub" if position[0].startswith(("sub", "-")) else "sup"
@@ -208,7 +215,7 @@ class _Tree(XmlReader):
         self.pictures = 0  # that may hold text: not the small ones
         self._title: Element | None = None
         self._objects = Objects(archive)
-        self._styles = _Styles()
+        self.styles = _Styles()
         self._numbering = Numbering()
         self._list_style = ""
         self._starts: dict[str, str] = {}  # the first number of each style of lists
@@ -254,7 +261,9 @@ class _Tree(XmlReader):
         place, outer = self._open.pop(), self._open[-1]
         if place.element is None or outer.element is None:
             return
-        if name == "note-citation":
+        if name in ("title", "desc"):
+            place.element.children[:] = [picture_text(place.element.text)]
+        elif name == "note-citation":
             mark = f"[{one_line(*(child for child in place.element.children if isinstance(child, str)))}]"
             outer.element.children.insert(0, f"{mark} ")
             if (caller := self._open[-2].element) is not None:
@@ -271,7 +280,7 @@ class _Tree(XmlReader):
             place.fonts.add(place.is_code)
 
     def _is_hidden(self, attributes: dict[str, str]) -> bool:
-        return attributes.get("display") == "none" or attributes.get("style-name", "") in self._styles.hidden
+        return attributes.get("display") == "none" or attributes.get("style-name", "") in self.styles.hidden
 
     def _style(self, name: str, attributes: dict[str, str], place: _Place) -> None:
         """Take a part of the styles, of which headers and footers hold text."""
@@ -280,11 +289,11 @@ class _Tree(XmlReader):
         elif name in ("list-style", "outline-style"):
             self._list_style = _OUTLINE if name == "outline-style" else attributes.get("name", "")
             self._numbering.started("abstractNum", {"abstractNumId": self._list_style})
-            self._styles.started(name, attributes)
+            self.styles.started(name, attributes)
         elif name in ("list-level-style-number", "list-level-style-bullet", "outline-level-style"):
             self._list_level(name, attributes)
         else:
-            self._styles.started(name, attributes)
+            self.styles.started(name, attributes)
 
     def _list_level(self, name: str, attributes: dict[str, str]) -> None:
         level, shown = (whole(attributes.get(key), 1) for key in ("level", "display-levels"))
@@ -336,7 +345,7 @@ class _Tree(XmlReader):
             place.list_id = self._open[-2].list_id = self._begin_list(place.list_style, level=place.level, start=start)
 
     def _paragraph(self, name: str, attributes: dict[str, str], place: _Place) -> None:
-        style = self._styles.known(attributes.get("style-name", ""))
+        style = self.styles.known(attributes.get("style-name", ""))
         level = whole(attributes.get("outline-level"), 1)
         number: str | None = ""
         if place.item is not None and place.item.marker is None:
@@ -359,7 +368,7 @@ class _Tree(XmlReader):
             element = place.begin(f"h{min(level, 6)}" if name == "h" or place.is_title else "p")
             element.children += [f"{number} "] if number else []
             place.below, place.fonts = [], set()
-            place.is_code = attributes.get("style-name", "") in self._styles.code
+            place.is_code = attributes.get("style-name", "") in self.styles.code
             if style == "Title" and self._title is None:
                 self._title = element
         place.reads = True
@@ -387,7 +396,7 @@ class _Tree(XmlReader):
     def _other(self, name: str, attributes: dict[str, str], place: _Place) -> None:
         assert place.element is not None
         if name == "page":
-            self.slides.append(_Slide(is_hidden=attributes.get("style-name", "") in self._styles.hidden))
+            self.slides.append(_Slide(is_hidden=attributes.get("style-name", "") in self.styles.hidden))
             place.element = self._shapes = Element("div")
         elif name == "s":
             place.element.children.append(" " * min(whole(attributes.get("c"), 1), _MOST_SPACES))
@@ -404,11 +413,14 @@ class _Tree(XmlReader):
             self._object(attributes.get("href", ""), place.element)
         elif name == "note-citation":
             place.element, place.reads = Element("span"), True
+        elif name in ("title", "desc"):
+            place.begin("div")
+            place.reads = True
         elif name == "table-header-rows":
             place.is_header = True
-        elif name == "span" and attributes.get("style-name", "") in self._styles.code:
+        elif name == "span" and attributes.get("style-name", "") in self.styles.code:
             place.is_code = True
-        elif tag := self._styles.moved.get(attributes.get("style-name", "")) if name == "span" else None:
+        elif tag := self.styles.moved.get(attributes.get("style-name", "")) if name == "span" else None:
             place.begin(tag)
         elif tag := _TAGS.get(name):
             place.begin(tag)

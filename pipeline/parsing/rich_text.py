@@ -36,10 +36,13 @@ _READ = frozenset("shppict shpinst shptxt annotation mmath moMath moMathPara foo
 _FURNITURE = frozenset(f"{name}{side}" for name in ("header", "footer") for side in ("", "l", "r", "f"))
 # Words with a meaning wherever they stand; most words are the look of the text.
 _MEANINGFUL = frozenset(
-    """u par sect page column nestrow line f fcharset ansicpg deff s uc cpg plain v deleted super sub nosupersub up dn pard
-    intbl outlinelevel ilvl trowd trhdr clmrg clvmrg cellx cell row""".split()  # noqa: SIM905
+    """u par sect page column nestrow line f fs cf fcharset ansicpg deff s uc cpg plain v deleted super sub nosupersub up dn
+    pard intbl outlinelevel ilvl trowd trhdr clmrg clvmrg cellx cell row""".split()  # noqa: SIM905
 ).union(_SIGNS)
 _MEANINGFUL_BYTES = frozenset(word.encode() for word in (*_MEANINGFUL, "bin"))
+_COLOURS = re.compile(rb"\\colortbl([^{}]*)")
+_BEHIND_TEXT = re.compile(rb"\\(?:cb|(?:ch|cl|tr)?cbpat|highlight|shp|pict|do)(?![a-z])")  # under white text
+_WHITE = frozenset((b"red255", b"green255", b"blue255"))
 _MOVED = {"up": "sup", "dn": "sub"}
 _TOLERANCE = 60  # twips between edges of cells in different rows that count as one
 _MOST_GROUPS = 10_000  # within each other
@@ -91,6 +94,8 @@ class _Group:
     target: str = ""
     font: int = 0
     is_hidden: bool = False
+    is_white: bool = False
+    is_tiny: bool = False
     is_deleted: bool = False
     moved: str = ""
     replaced: int = 1  # characters after a Unicode character that stand for it
@@ -109,6 +114,7 @@ class _Reader:
         self._charsets: dict[int, str] = {}
         self._code_fonts: set[int] = set()
         self._levels: dict[int, int] = {}  # of styles
+        self._white: set[int] = set()  # colours
         self._style, self._style_name = 0, ""
         self._default_font = self._left_out = self._notes = 0
         self._begins = self._optional = False  # the group
@@ -117,6 +123,9 @@ class _Reader:
 
     def read(self, body: bytes) -> None:
         """Read the file to its end."""
+        colours = _COLOURS.search(body) if _BEHIND_TEXT.search(body) is None else None
+        for number, colour in enumerate(colours[1].split(b";") if colours else ()):
+            self._white |= {number} if _WHITE.issubset(colour.split(b"\\")) else set()
         tokens = _TOKEN.finditer(body)
         while (token := next(tokens, None)) is not None:
             kind = token.lastindex or 0
@@ -177,7 +186,7 @@ class _Reader:
             self._code_fonts.add(group.font)
         elif group.target or group.is_deleted:
             pass
-        elif group.is_hidden:
+        elif group.is_hidden or group.is_white or group.is_tiny:
             self.hides = self.hides or not text.isspace()
         else:
             moved = group.moved
@@ -224,7 +233,7 @@ class _Reader:
             self._end_paragraph()
         elif word == "line":
             group.flow.pieces.append(Element("br"))
-        elif word in ("f", "fcharset", "ansicpg", "deff", "s", "uc", "cpg"):
+        elif word in ("f", "fs", "cf", "fcharset", "ansicpg", "deff", "s", "uc", "cpg"):
             self._number(word, value, group)
         elif word in ("plain", "v", "deleted", "super", "sub", "nosupersub", "up", "dn"):
             self._look(word, group, is_on=value != 0)
@@ -267,6 +276,10 @@ class _Reader:
     def _number(self, word: str, value: int, group: _Group) -> None:
         if word == "f":
             group.font = value
+        elif word == "fs":
+            group.is_tiny = value <= 2  # half points
+        elif word == "cf":
+            group.is_white = value in self._white
         elif word in ("fcharset", "cpg") and group.target == "font":
             if codec := _CHARSETS.get(value) if word == "fcharset" else _codec_of(value):
                 self._charsets[group.font] = codec
@@ -283,6 +296,7 @@ class _Reader:
     def _look(self, word: str, group: _Group, *, is_on: bool) -> None:
         if word == "plain":
             group.font, group.is_hidden, group.is_deleted, group.moved = self._default_font, False, False, ""
+            group.is_white = group.is_tiny = False
         elif word == "v":
             group.is_hidden = is_on
         elif word == "deleted":

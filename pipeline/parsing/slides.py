@@ -17,6 +17,7 @@ from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.parsing.assembly import Block, assemble, one_line, usable_title
 from pipeline.parsing.containers import Archive, main_part, office_archive, texts_in, texts_of_chart, tree_of
 from pipeline.parsing.formulas import linear_omml, lowered, raised
+from pipeline.parsing.html import picture_text
 from pipeline.parsing.html_tree import Element
 from pipeline.parsing.numbering import numeral
 from pipeline.parsing.recognition import unread
@@ -38,6 +39,11 @@ _ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Al
 _SLIDES = "ppt/slides/slide"
 _ROOTS = {"ppt/slides": b"p:sld", "ppt/notesSlides": b"p:notes"}
 _EMPTY = b'<%s xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main"><p:cSld><p:spTree/></p:cSld></%s>'
+_WHITE = "@val='FFFFFF' or @val='bg1'"
+_BEHIND_TEXT = (  # that white text could stand on
+    f".//p:pic | .//p:bgPr[not(a:solidFill/*[{_WHITE}])] | .//a:tbl | .//p:style | .//p:spPr/*[self::a:solidFill or"
+    f" self::a:gradFill or self::a:blipFill or self::a:pattFill] | .//p:bgRef[not(*[{_WHITE}])]"
+)
 _REMEDY = "save the slides as PDF, whose pages can be recognised"
 
 
@@ -63,6 +69,8 @@ def parse_pptx(body: bytes) -> Parsed:
     except _DAMAGED as error:
         raise MalformedDocument(f"the presentation is damaged ({type(error).__name__})") from None
     warnings = [unread(reading.unread, len(numbers), _REMEDY, what="slide")] if reading.unread else []
+    if reading.hides:
+        warnings.append("hidden text was left out")
     if hidden := len(numbers) - len(slides):
         warnings.append(f"{hidden} hidden slides were left out")
     return assemble(blocks, title=title, warnings=warnings + archive.warnings)
@@ -93,12 +101,14 @@ class _Reading:
 
     def __init__(self, diagrams: Mapping[int, Sequence[Sequence[str]]], width: int, height: int) -> None:
         self.unread: list[int] = []
+        self.hides = False
         self._diagrams = diagrams
         self._width, self._height = width, height
 
     def blocks(self, slide: Any, number: int) -> list[Block]:
         """Return the text of a slide."""
         _choose(slide.element)
+        self.hides |= _leave_out_white(slide)
         title = slide.shapes.title
         heading = (
             one_line(*map(_text, title.text_frame.paragraphs)) if title is not None and title.has_text_frame else ""
@@ -120,6 +130,7 @@ class _Reading:
         for shape in sorted(shapes, key=_position):
             is_hidden = shape._element.xpath("*[1]/p:cNvPr/@hidden") in (["1"], ["true"])
             is_hidden |= depth == 0 and self._is_beside(shape)
+            is_hidden |= shape._element.xpath("*[1]/p:nvPr/p:ph/@type") in (["dt"], ["sldNum"])  # date and number
             if is_hidden or (left_out is not None and shape.shape_id == left_out):
                 continue
             if hasattr(shape, "shapes"):
@@ -128,6 +139,8 @@ class _Reading:
                 yield from self._table(shape.table)
             elif shape.has_text_frame:
                 yield from self._paragraphs(shape.text_frame)
+            else:
+                yield Block(text=picture_text("".join(shape._element.xpath("*[1]/p:cNvPr/@descr"))))
 
     def _is_beside(self, shape: Any) -> bool:
         """Return whether a shape stands beside the slide, where nobody sees it."""
@@ -156,10 +169,7 @@ class _Reading:
             ]
             for row in table.rows
         ]
-        marked = 0
-        if table.first_row and rows:
-            marked = max([1 + any(across > 1 for _, across, _ in rows[0]), *(down for _, _, down in rows[0])])
-        yield from table_blocks(rows, marked=marked, most_columns=_MOST_COLUMNS)
+        yield from table_blocks(rows, marked=int(table.first_row), most_columns=_MOST_COLUMNS)
 
 
 class _Numbers:
@@ -185,9 +195,9 @@ class _Numbers:
 
 
 def _text(paragraph: Any) -> str:
-    """Return the text of a paragraph, raised and lowered parts written as such."""
+    """Return the text of a paragraph, raised and lowered parts written as such, without tiny ones."""
     text = ""
-    for part in paragraph._p.xpath("*[not(self::a:pPr or self::a:endParaRPr)]"):
+    for part in paragraph._p.xpath("*[not(self::a:pPr or self::a:endParaRPr or a:rPr[@sz < 200])]"):
         if part.tag.endswith("}m"):  # a formula
             text += linear_omml(Element("#root", children=[_tree(child) for child in part]))
             continue
@@ -202,7 +212,17 @@ def _choose(slide: Any) -> None:
     for either in [*slide.iter(_ALTERNATIVES)]:
         parent, choice = either.getparent(), either[0] if len(either) else ()
         at = parent.index(either)
-        parent[at : at + 1] = [*choice]
+        parent[at : at + 1] = [each for each in choice if not each.tag.endswith("}contentPart")]  # ink
+
+
+def _leave_out_white(slide: Any) -> bool:
+    """Take white text from a slide on which nothing has a colour that it could stand on. Return whether there was some."""
+    white, layout = slide.element.xpath(f".//a:r[a:rPr/a:solidFill/*[{_WHITE}]]"), slide.slide_layout
+    if not white or any(each.element.xpath(_BEHIND_TEXT) for each in (slide, layout, layout.slide_master)):
+        return False
+    for run in white:
+        run.getparent().remove(run)
+    return any((run.text or "").strip() for run in white)
 
 
 def _tree(node: Any) -> Element:

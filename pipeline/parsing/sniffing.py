@@ -21,7 +21,7 @@ _MAIL = re.compile(
     re.IGNORECASE,
 )
 _MAIL_TOO = re.compile(rb"^(?:Subject|MIME-Version|Delivered-To|Received|Message-ID):", re.IGNORECASE | re.MULTILINE)
-_MAIL_ONLY = re.compile(rb"^(?:To|Cc|Received|Message-ID):", re.IGNORECASE | re.MULTILINE)
+_MAIL_ONLY = re.compile(rb"^(?:To|Cc|Received):", re.IGNORECASE | re.MULTILINE)
 # Streams of other old documents, which may hold a workbook.
 _OTHER_STREAMS = ("WordDocument", "PowerPoint Document", "__substg1.0_")
 _LOOKED_AT = 4096  # bytes

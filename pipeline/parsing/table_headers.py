@@ -166,6 +166,8 @@ def header_rows(body: Sequence[TableRow], merged: Spans, columns: Sequence[int])
     A header stands directly above the first row with a number. It is a full row of names that differ, or several rows of
     which the upper ones name groups, or, above numbers, a row with gaps.
     """
+    if _is_completed(body, columns):
+        return 0, 2
     names = int(_is_scale(body, columns))  # rows without a number
     counting: int | None = columns[0]  # numbers that count are names unless other names stand above them
     least = _LEAST_COUNTED
@@ -209,6 +211,16 @@ def _is_scale(body: Sequence[TableRow], columns: Sequence[int]) -> bool:
         and all(value.replace(".", "", 1).isdecimal() for value in values)
         and all(float(one) < float(other) for one, other in pairwise(values))
         and all(kind_of(below.get(corner, "0")) == "text" for _, below in body[1:][:_MOST_TERMS])
+    )
+
+
+def _is_completed(body: Sequence[TableRow], columns: Sequence[int]) -> bool:
+    """Return whether a second row of texts fills all gaps of the first one, but not its corner, as options of questions."""
+    above, below, row = (cells for _, cells in [*body, (0, {}), (0, {})][:3])
+    fills_gaps = len(columns) < 2 * len(above) and len(above) < len(columns) == len({*above, *below})
+    begins = above.keys() >= {*columns[:2]} and columns[0] not in below and columns[0] in row
+    return (
+        fills_gaps and begins and all(kind_of(one_line(each)) == "text" for each in (*above.values(), *below.values()))
     )
 
 

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, groupby, takewhile
+from itertools import chain, groupby, pairwise, takewhile
 
 from pipeline.errors import DocumentTooLarge
 from pipeline.parsing.assembly import Block, one_line
@@ -36,6 +36,7 @@ from pipeline.parsing.table_headers import (
 
 _MARKED_TOGETHER = 1300  # characters of rows; about the size of a usual chunk
 _LONGEST_TITLE = 120  # characters of a line above a table that is its heading
+_LONGEST_HEADER = 400  # bytes of several rows that are repeated
 _LONGEST_KEY = 300  # characters of a row that are repeated above its later parts
 _LONG_VALUE = 400  # characters of a value from which a row may need several chunks
 _MOST_CELLS = 1_000_000  # of a table, those that merged cells cover included
@@ -202,6 +203,7 @@ def bar_blocks(rows: Sequence[Sequence[str]], *, header_rows: int, page: int | N
     """Yield a table as one block of lines, one for each row, with the cells between bars. Later parts repeat its first
     ``header_rows`` rows. Cells that are merged hold their value in each place. With a row that is longer than a chunk
     the rows are paragraphs of `column: value` lines, whose later parts repeat the short values."""
+    header_rows = with_further_names(rows, header_rows)
     if 0 < header_rows < len(rows) and max(len("".join(row).encode()) for row in rows) > _MARKED_TOGETHER:
         cells = [(number, {column: cell for column, cell in enumerate(row) if cell}) for number, row in enumerate(rows)]
         header = {
@@ -215,6 +217,22 @@ def bar_blocks(rows: Sequence[Sequence[str]], *, header_rows: int, page: int | N
     if lines:
         lead = "\n".join(lines[:header_rows]) if 0 < header_rows < len(lines) else ""
         yield Block(text="\n".join(lines), lead=len(lead), page=page)
+
+
+def with_further_names(rows: Sequence[Sequence[str]], depth: int) -> int:
+    """Return how many rows name columns if the first ``depth`` do: also names within groups, or units, below them."""
+    while 0 < depth < min(len(rows) - 1, MOST_HEADER_ROWS):
+        above, row, below = rows[depth - 1 : depth + 2]
+        own = [at for at, (cell, name) in enumerate(zip(row, above, strict=False)) if cell not in ("", name)]
+        is_grouped = any(one == other or "" in (one, other) for one, other in pairwise(above[1:]))
+        is_above_values = is_grouped or any(NUMBER.match(below[at]) for at in own if at < len(below))
+        are_texts = all(kind_of(row[at]) == "text" or YEAR.match(row[at]) for at in own)
+        is_long = len(" | ".join(chain(*rows[: depth + 1])).encode()) > _LONGEST_HEADER
+        corner, name, first = ("".join(each[:1]) for each in (row, above, below))
+        if is_long or not (own and are_texts and is_above_values) or corner not in ("", name) or first in ("", corner):
+            break
+        depth += 1
+    return depth
 
 
 def table_blocks(
@@ -239,16 +257,17 @@ def table_blocks(
         return
     grid = spread(rows, most_columns=most_columns)
     depth = marked if 0 < marked < len(grid) else named_rows(grid)
-    if depth and not marked:
-        depth = max(depth, min(max(down for _, _, down in rows[0]), len(grid) - 1))
-        has_groups = depth == 1 and any(across > 1 for _, across, _ in rows[0])
-        depth += has_groups and len(grid) > 2 and looks_like_header(grid[1])
     yield from bar_blocks(grid, header_rows=depth)
 
 
 def named_rows(grid: Sequence[Sequence[str]]) -> int:
-    """Return 1 if the first row of a grid names its columns, else 0."""
-    return int(len(grid) > 1 and looks_like_header(grid[0]) and not are_terms(grid))
+    """Return 1 if the first row of a grid names its columns, or their groups above a row of names, else 0."""
+    if len(grid) < 2 or are_terms(grid):
+        return 0
+    has_groups = len(grid) > 2 and any(name and name == other for name, other in pairwise(grid[0]))
+    return int(
+        looks_like_header(grid[0]) or (has_groups and all(map(looks_like_header, ([*dict.fromkeys(grid[0])], grid[1]))))
+    )
 
 
 def spread(rows: Sequence[Sequence[Spanning]], *, most_columns: int) -> list[list[str]]:

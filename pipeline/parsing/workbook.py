@@ -131,8 +131,9 @@ class Workbook:
             cells = [xf.attributes for each in styles.named("cellXfs") for xf in each.named("xf")]
             used = [_whole(xf.get("numFmtId", "0")) for xf in cells]
             fonts, fills = ([*each.elements()] for name in ("fonts", "fills") for each in [_first(styles, name)])
-            white = {str(at) for at, font in enumerate(fonts) if any(map(_is_white, font.named("color")))}
+            white = {str(at) for at, font in enumerate(fonts) if any(map(_is_white, (font, *font.named("color"))))}
             bare = {str(at) for at, fill in enumerate(fills) if not any(fill.named("fgColor", "stop"))}
+            bare -= {str(at) for at, fill in enumerate(fills) if fill.attributes.get("patternType") == "solid"}
             looks = [(xf.get("fontId"), xf.get("fillId", "0")) for xf in cells]
             unseen = frozenset(str(at) for at, (font, fill) in enumerate(looks) if font in white and fill in bare)
         return replace(number_formats(used, codes, from_1904=self._from_1904), white=unseen)

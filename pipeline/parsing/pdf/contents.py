@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pypdfium2 import raw
 
 from pipeline.parsing.formulas import raised
-from pipeline.parsing.pdf.lines import SOFT, WIDE_GAP, LinePart, turned
+from pipeline.parsing.pdf.lines import RIGHT_TO_LEFT, SOFT, WIDE_GAP, LinePart, turned
 
 _SOFT_HYPHEN, _BROKEN = 0xFFFE, 2  # pdfium's hyphens at a line's end, with which it joins the next line
 _UNICODE_HYPHEN, _LOST = 0x2010, 0xFFFD
@@ -33,6 +33,9 @@ _SKEWED = 0.2  # radians from the nearest right angle: such lines are stamps and
 _UNIT = np.dtype("<u2")  # of UTF-16, by which pdfium counts characters
 _SPACE = _UNIT.type(ord(" "))
 _IS_OF_WORD = np.ones(0x10000, bool)
+_IS_RIGHT_TO_LEFT = np.zeros(0x10000, bool)  # letters of Hebrew, Arabic and the like, but not their digits
+for _first, _stop in ((0x590, 0x660), (0x66D, 0x6F0), (0x6FA, 0x900), (0xFB1D, 0xFE00), (0xFE70, 0xFEFD)):
+    _IS_RIGHT_TO_LEFT[_first:_stop] = True
 _IS_OF_WORD[[*range(0x20), 0x200B, 0xFEFF, 0xFFFE, *(code for code in range(0x3001) if chr(code).isspace())]] = False
 
 
@@ -104,8 +107,8 @@ def give_extent(page: pypdfium2.PdfPage) -> None:
 
 @dataclass(slots=True)
 class Words:
-    """The words of a page in runs without a wide gap, by the quarter turns of their direction, the lines that run aslant,
-    the places of all words on the page as it lies, and how many words no reader sees."""
+    """The words of a page in runs without a wide gap, by the turns of their direction (see `turned`), the lines that run
+    aslant, the places of all words on the page as it lies, and how many words no reader sees."""
 
     runs: dict[int, list[LinePart]] = field(default_factory=dict)
     aslant: list[str] = field(default_factory=list)
@@ -170,6 +173,7 @@ def words_of(pages: Sequence[PageText]) -> list[Words]:
     """Return the words that each page shows. Several pages cost less together, as each step costs more than its words."""
     characters = _Characters(pages)
     codes = np.concatenate([page.codes for page in pages])
+    is_mirrored = _with_letters_in_order(characters, codes, len(pages))
     text = _decoded(np.where(codes & 0xF800 == 0xD800, _LOST, codes))  # as many characters as codes
     if _LEADERS.search(text):
         text = _LEADERS.sub(lambda dots: " " * len(dots[0]), text)
@@ -222,10 +226,15 @@ def words_of(pages: Sequence[PageText]) -> list[Words]:
     for index in _are_aslant(angles).nonzero()[0].tolist():
         angles[index] = _angle_of_line(*addresses[firsts[index]])
     is_aslant, turns = _are_aslant(angles), np.rint(angles / _QUARTER).astype(int) % 4
+    turns += RIGHT_TO_LEFT * is_mirrored[characters.pages(starts[firsts])]
     is_changed = (begin[1] != end[1]) | (begin[3] != end[3])
     for turn in {*turns.tolist()} - {0}:
         of_turn = turns[line_of] == turn
         begin[:, of_turn], end[:, of_turn] = turned(begin[:, of_turn], turn), turned(end[:, of_turn], turn)
+    if is_mirrored.any():
+        mirrored = (turns[line_of] >= RIGHT_TO_LEFT).nonzero()[0]
+        columns = (mirrored, line_of[mirrored], turns[line_of[mirrored]], starts[mirrored], ends[mirrored])
+        _turn_other_words(characters, codes, zip(*(each.tolist() for each in columns), strict=True), begin, end)
     if not np.isfinite(places).all() or not all(map(math.isfinite, sizes)):
         is_aslant |= ~np.isfinite(np.add.reduceat(begin.sum(axis=0) + end.sum(axis=0), firsts) + sizes)
     jumping = [] if jumps else _jumps(characters, begin, end, starts, ends, is_first, codes)
@@ -271,6 +280,47 @@ def words_of(pages: Sequence[PageText]) -> list[Words]:
     for index, read in zip(again, words_of([pages[index] for index in again]) if again else (), strict=True):
         found[index] = read
     return found
+
+
+def _with_letters_in_order(characters: _Characters, codes: _Codes, pages: int) -> _Mask:
+    """Return which pages are mostly written from right to left. Put the letters of each of their glyphs in order, such as
+    lam and alef in one, which pdfium reverses with the line."""
+    found = _IS_RIGHT_TO_LEFT[codes].nonzero()[0]
+    if not len(found):
+        return np.zeros(pages, bool)
+    counts = [np.bincount(characters.pages(of), minlength=pages) for of in (found, _IS_OF_WORD[codes].nonzero()[0])]
+    is_mirrored: _Mask = 2 * counts[0] > counts[1]
+    found = found[is_mirrored[characters.pages(found)]]
+    boxes = characters.boxes(found)
+    is_same = (boxes[:, 1:] == boxes[:, :-1]).all(axis=0) & (np.diff(found) == 1) & (boxes[0] < boxes[2])[1:]
+    changes = np.diff(np.concatenate([[False], is_same, [False]]).astype(int)).nonzero()[0]
+    for first, last in changes.reshape(-1, 2).tolist():
+        glyph = slice(found[first], found[last] + 1)
+        codes[glyph] = codes[glyph][::-1].copy()
+    return is_mirrored
+
+
+def _turn_other_words(
+    characters: _Characters, codes: _Codes, words: Iterable[tuple[int, int, int, int, int]], begin: Sides, end: Sides
+) -> None:
+    """Let numbers and words from left to right go on as the others of a mirrored page do. ``words``: index, line, turn,
+    start and end of those of such pages."""
+    runs: list[list[int]] = []
+    before = (-2, -1)  # index and line of the last such word
+    for index, line, turn, start, stop in words:
+        is_right_to_left = _IS_RIGHT_TO_LEFT[codes[start:stop]]
+        if not is_right_to_left.any():
+            gap, height = end[0, index - 1] - begin[2, index], begin[3, index] - begin[1, index]
+            goes_on = before == (index - 1, line) and -height < gap <= WIDE_GAP * height
+            runs[-1:] = [[*runs[-1], index]] if goes_on else [*runs[-1:], [index]]
+            before = (index, line)
+        elif any(map(str.isalnum, _decoded(codes[start:stop][~is_right_to_left]))):
+            whole = turned(characters.boxes(np.arange(start, stop)), turn)
+            begin[0, index], end[2, index] = whole[0].min(), whole[2].max()
+    for run in runs:
+        both = min(begin[0, run].min(), end[0, run].min()) + max(begin[2, run].max(), end[2, run].max())
+        for sides in (begin, end):
+            sides[0, run], sides[2, run] = both - sides[2, run], both - sides[0, run]
 
 
 def _without_marks_of_notes(words: list[str], is_seen: _Mask, lines: Places, begin: Sides, end: Sides) -> _Mask:

@@ -14,9 +14,8 @@ _FULL_PAGE, _MOST_REPEATED = 8, 0.6  # lines of a page, and share of the lines t
 _EDGE_LINES = 3  # of the top and of the bottom of a page that may be running heads
 _PAGE_WORDS = frozenset({"#", "page", "seite", "p", "of", "von", "第", "页", "頁", "共", "页共", "頁共"})
 _WORDS = re.compile(r"[^\W_]++|#")
-_PAGE_OF = re.compile(
-    r"\b(?:page|seite|p\.) ?# ?(?:(?:of|von|/) ?#|$)|第 ?# ?[页頁](?: ?共 ?# ?[页頁])?|# ?/ ?#$"
-)  # within a line of more words
+# Within a line of more words.
+_PAGE_OF = re.compile(r"\b(?:page|seite|p\.) ?# ?(?:(?:of|von|/) ?#|$)|第 ?# ?[页頁](?: ?共 ?# ?[页頁])?|# ?/ ?#$")
 
 
 _BETWEEN_DASHES = re.compile(r"[-–—－] ?\d{1,4} ?[-–—－]")
@@ -87,9 +86,12 @@ def running_heads(pages: Sequence[Sequence[Line]]) -> list[set[int]]:
             continue
         is_entry = len(occurrences[key]) > 2 * len({*occurrences[key]}) and key != "#"
         is_title = "#" in key and not is_number and any(pages[page][at].size >= _LARGER * body for page, at in found)
+        large = [place for place in found if pages[place[0]][place[1]].size >= _LARGER * body]
+        titles = large[: 0 if is_number else len(large) if 2 * len(large) < len(found) else 1]  # of the document itself
         if len(on) >= least and not is_entry and not is_title and (is_number or _are_near(pages, found)):
             for page, index in found:
-                heads[page].add(index)
+                if (page, index) not in titles:
+                    heads[page].add(index)
     for lines, on_page in zip(pages, heads, strict=True):
         for width, rows in groupby(range(len(lines)), key=lambda index: len(lines[index].cells)):
             if width and not on_page.issuperset(table := [*rows]):

@@ -4,6 +4,7 @@ Positions are in points from the lower left corner. A band is a run of rows betw
 is read column by column if its columns are prose, else row by row as a table. Tables with rules are read by their cells.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, pairwise
 from typing import cast
@@ -38,6 +39,7 @@ _LEAST_BLOCK = 4  # lines on average, if blocks are to be read as they were draw
 _FAR = 3.0  # times the height: rows so far apart are of different tables
 _MOST_PROSE = 0.7  # share of the characters beside each other
 _LEAST_LINES = 3
+_CAPTION = re.compile(r"(?:fig(?:ure|\.)|tab(?:le|elle|\.)|abb(?:ildung|\.)|[图圖図表])\s?\d", re.IGNORECASE)
 _LEAST_RECORDS, _SHORT = 4, 0.6  # lines, and share of the length of prose
 _FILLED = 0.6  # share of a column's width that its lines of prose fill
 _PARAGRAPHS = 8  # lines of a column that may be several paragraphs
@@ -314,6 +316,7 @@ def _joining(last: Line | None, column: list[Line]) -> list[Line]:
         or len(last.text) < PROSE
         or last.cells
         or column[0].cells
+        or _CAPTION.match(last.text)
         or SENTENCE_END.search(last.text[-ENDING:])
     ):
         return column

@@ -40,6 +40,7 @@ VALUE = re.compile(r"[-+(<>≤≥~$€£¥]*+[\d.,]++[:/%)*†‡\d.,-]*+$|[-–
 SENTENCE_END = re.compile(r"[.!?:;。！？：；…]['\"”’)\]）】]*$")
 _FEW = 4  # lines; fewer ones of medium length are no paragraph
 ENDING = 6  # characters in which a sentence's end is looked for
+RIGHT_TO_LEFT = 4  # added to the quarter turns of pages in Arabic, Hebrew and the like
 NEW, BREAK, ON = range(3)  # how a line follows the one before: in another paragraph, in another line, in the same one
 
 
@@ -72,8 +73,12 @@ class LinePart(NamedTuple):
 
 
 def turned(sides: Iterable[Any], turn: int) -> tuple[Any, Any, Any, Any]:
-    """Return left, bottom, right and top as seen by a reader who has turned the page by quarters."""
+    """Return left, bottom, right and top as seen by a reader who has turned the page by quarters, and from `RIGHT_TO_LEFT`
+    on in a mirror, where lines and columns go from left to right."""
     left, bottom, right, top = sides
+    if turn >= RIGHT_TO_LEFT:
+        left, bottom, right, top = turned(sides, turn - RIGHT_TO_LEFT)
+        return -right, bottom, -left, top
     if turn == 0:
         return left, bottom, right, top
     if turn == 3:
@@ -194,9 +199,7 @@ def _close_ones_joined(row: Sequence[LinePart]) -> Iterator[LinePart]:
             gap = row[index].left - last.right
             are_values = VALUE.match(row[index].text) and VALUE.match(last.text)
             is_field = not row[index].size  # of a form, beside its label
-            is_mark = (
-                len(row) == 2 and not VALUE.match(row[1].text) and LIST_ITEM.fullmatch(last.text)
-            )  # of a list item
+            is_mark = len(row) == 2 and LIST_ITEM.fullmatch(last.text) and not VALUE.match(row[1].text)
             most = _VALUES_APART if are_values else _FIELD_GAP if is_field else _MARK_GAP if is_mark else GUTTER
             if gap < most * last.height:
                 continue

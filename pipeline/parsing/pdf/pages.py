@@ -39,7 +39,7 @@ from pipeline.parsing.pdf.lines import (
 )
 from pipeline.parsing.recognition import DPI, MOST_PIXELS, SWITCHED_OFF, PageReader, UnreadPages, refusal, unread
 from pipeline.parsing.table_headers import are_alike, looks_like_header
-from pipeline.parsing.tables import bar_blocks, named_rows
+from pipeline.parsing.tables import bar_blocks, named_rows, with_further_names
 from pipeline.records import Encoding, Parsed
 
 _SIGNATURE_WITHIN = 1024  # bytes; some programs write a few before it
@@ -422,10 +422,8 @@ class _Tables:
         depth = int(bool(named_rows(rows)) and not any(map(are_alike, rows[0], rows[1])))
         if self._at_top and not depth and self._header and len(rows[0]) == len(self._header[0]):
             rows, depth = [*self._header, *rows], len(self._header)
-        elif len(rows) > 2 and any(name and name == other for name, other in pairwise(rows[0])):
-            depth += looks_like_header(rows[1])  # below names of groups
         self._at_top = False
-        self._header = rows[:depth]
+        self._header = rows[: with_further_names(rows, depth)]
         yield from bar_blocks(rows, header_rows=depth, page=page)
 
 

@@ -73,15 +73,20 @@ def xlsb(
     hidden_rows: Sequence[int] = (),
     hidden_columns: Sequence[int] = (),
     merged: Sequence[tuple[int, int, int, int]] = (),
+    white: bool = False,
 ) -> bytes:
     """A binary workbook. A value with a format is a pair: the number, and the index of its format from 1. The hidden rows
-    and columns and the merged ranges (first and last row, first and last column) count from 0, in every sheet."""
+    and columns and the merged ranges (first and last row, first and last column) count from 0, in every sheet.
+    ``white``: the last format writes white."""
     codes = b"".join(_record(44, struct.pack("<H", 164 + number) + _wide(code)) for number, code in enumerate(formats))
     styles = [0, *(164 + number for number in range(len(formats)))]
-    used = b"".join(_record(47, struct.pack("<HH", 0, number)) for number in styles)
+    used = b"".join(_record(47, struct.pack("<4H", 0, number, white and number == styles[-1], 0)) for number in styles)
+    colours = (struct.pack("<BBhI", 5, 0, 0, 0xFF000000 | colour) for colour in (0, 0xFFFFFF))
+    looks = _record(611) + b"".join(_record(43, bytes(12) + colour) for colour in colours) + _record(612)
+    looks += _record(603) + _record(45, bytes(20)) + _record(604)
     parts: dict[str, bytes | str] = {
         "_rels/.rels": '<R><Relationship Id="r1" Type="urn:/officeDocument" Target="xl/workbook.bin"/></R>',
-        "xl/styles.bin": codes + _record(617) + used + _record(618),
+        "xl/styles.bin": codes + looks + _record(617) + used + _record(618),
     }
     links, index = '<Relationship Id="s" Type="urn:/styles" Target="styles.bin"/>', b""
     for number, (name, rows) in enumerate(sheets.items()):
