@@ -148,8 +148,10 @@ class KeywordQuery:
         counted yet (``lags``). A thing named exactly counts more than its words."""
         units = list(self.units)
         for other in self.spellings:
+            if other.is_needless(frequency):
+                continue
             ways = tuple(way for way in other.ways if lags or all(map(frequency.get, way)))
-            if ways and not other.is_needless(frequency) and not (other.is_part and ways[0] != other.ways[0]):
+            if ways and not (other.is_part and ways[0] != other.ways[0]):
                 _write_otherwise(units, other, ways)
         return replace(self, units=tuple(units), spellings=())
 

@@ -1,9 +1,9 @@
 """Find a query's terms in index rows, and count them for many rows at once with a weight for each field."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ Places = NDArray[np.integer[Any]]
 Frequency = tuple[Places | slice, NDArray[np.float64]]  # the holders, and the weighted count in each
 
 WIDTH = 13  # characters of a token: see keyword.terms.Tokenizer
+_FEW: Final = 4  # tokens that are looked for one by one
+SLOT_BITS: Final = 16
+_SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +47,10 @@ class IndexRows:
 
     rows: Sequence[bytes]
     fields: Sequence[FieldTerms]
-    _counted: dict[tuple[str, FieldWeights], Frequency] = field(
+    _counted: dict[tuple[str, FieldWeights], NDArray[np.float64]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    _found: dict[str, Places] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def lengths(self) -> NDArray[np.int64]:
@@ -56,23 +60,55 @@ class IndexRows:
             raise ValueError(f"tokens of {WIDTH} characters, parted by single spaces, are needed")
         return widths // (WIDTH + 1)
 
-    def counts(self, token: str, weights: FieldWeights) -> Frequency:
-        """Return how often a token counts in each row; computed once, as coverage and score count the same tokens."""
-        key = token, weights
-        if key not in self._counted:
-            self._counted[key] = self.frequency(self.occurrences(token), weights)
-        return self._counted[key]
+    def counts(self, tokens: Sequence[str], weights: FieldWeights) -> list[NDArray[np.float64]]:
+        """Return how often each token counts in every row; computed once, as coverage and score count the same tokens."""
+        unknown = [token for token in dict.fromkeys(tokens) if (token, weights) not in self._counted]
+        self.find(unknown)
+        if weights == FieldWeights():
+            found = [self._found[token] for token in unknown]
+            size = len(self.rows)
+            cells = np.repeat(np.arange(len(found)) * size, [len(each) for each in found])
+            cells += np.searchsorted(self._ends, np.concatenate([np.zeros(0, np.int64), *found]), side="right")
+            table = np.bincount(cells, minlength=len(found) * size).astype(np.float64).reshape(len(found), size)
+            self._counted.update(zip(((token, weights) for token in unknown), table, strict=True))
+        for token in unknown:
+            if (token, weights) not in self._counted:
+                holders, frequency = self.frequency(self._found[token], weights)
+                self._counted[token, weights] = np.zeros(len(self.rows))
+                self._counted[token, weights][holders] = frequency
+        return [self._counted[token, weights] for token in tokens]
 
     def occurrences(self, token: str) -> Places:
         """Return the positions of a token, counted through all rows. Raises ValueError for a token of another width."""
-        if len(token) != WIDTH:
+        self.find([token])
+        return self._found[token]
+
+    def find(self, tokens: Iterable[str]) -> None:
+        """Find the positions of several tokens in one pass over the rows. Raises ValueError for a token of another width."""
+        unknown = [token for token in dict.fromkeys(tokens) if token not in self._found]
+        if not unknown:
+            return
+        if any(len(token) != WIDTH for token in unknown):
             raise ValueError(f"a token has {WIDTH} characters")
         # Tokens are compared by their first and their last eight characters, read as integers.
-        first, last = (np.frombuffer(token.encode("ascii"), np.uint64, 1, offset)[0] for offset in (0, WIDTH - 8))
+        written = "".join(unknown).encode("ascii")
+        firsts, lasts = (np.ndarray((len(unknown),), np.uint64, written, at, (WIDTH,)).copy() for at in (0, WIDTH - 8))
         starts, ends = self._halves
-        matches = np.flatnonzero(starts == first)
-        same: NDArray[np.int64] = matches[ends[matches] == last]
-        return same
+        if len(unknown) < _FEW or len(set(firsts.tolist())) < len(unknown):
+            for token, first, last in zip(unknown, firsts, lasts, strict=True):
+                matches = np.flatnonzero(starts == first)
+                self._found[token] = matches[ends[matches] == last]
+            return
+        is_wanted = np.zeros(1 << SLOT_BITS, bool)
+        is_wanted[slots_of(firsts)] = True
+        places = np.flatnonzero(is_wanted[slots_of(starts)])
+        order = firsts.argsort()
+        which = order[np.minimum(np.searchsorted(firsts, starts[places], sorter=order), len(unknown) - 1)]
+        same = (firsts[which] == starts[places]) & (lasts[which] == ends[places])
+        places, which = places[same], which[same]
+        grouped = which.argsort(kind="stable")
+        bounds = np.searchsorted(which[grouped], np.arange(1, len(unknown)))
+        self._found.update(zip(unknown, np.split(places[grouped], bounds), strict=True))
 
     def frequency(self, positions: Places, weights: FieldWeights) -> Frequency:
         """Return how often the occurrences at these positions count in each row, by the weights of its fields."""
@@ -89,9 +125,13 @@ class IndexRows:
 
     def runs(self, tokens: Sequence[str]) -> Places:
         """Return the start positions of these tokens as a run within one row."""
-        positions = self.occurrences(tokens[0])
+        self.find(tokens)
+        positions = self._found[tokens[0]]
         for distance, token in enumerate(tokens[1:], start=1):
-            positions = positions[np.isin(positions + distance, self.occurrences(token), assume_unique=True)]
+            others, wanted = self._found[token], positions + distance
+            if not len(others) or not len(positions):
+                return positions[:0]
+            positions = positions[others[np.minimum(others.searchsorted(wanted), len(others) - 1)] == wanted]
         holders = np.searchsorted(self._ends, positions, side="right")
         return positions[positions + len(tokens) <= self._ends[holders]]
 
@@ -117,6 +157,11 @@ class IndexRows:
         title = np.array([field.title for field in self.fields], dtype=np.int64)
         names = self.lengths - np.array([field.entity_names for field in self.fields], dtype=np.int64)
         return title, names - np.array([field.summary for field in self.fields], dtype=np.int64), names
+
+
+def slots_of(codes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the slot of each code in a table of ``1 << SLOT_BITS`` hashes (multiplicative hashing: Knuth)."""
+    return (codes * _SPREAD >> np.uint64(64 - SLOT_BITS)).view(np.int64)
 
 
 def by_holder(holders: Places, counted: NDArray[np.float64] | None = None) -> tuple[Places, NDArray[np.float64]]:

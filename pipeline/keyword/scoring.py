@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.keyword.dictionary import KeywordQuery, Run, Unit
-from pipeline.keyword.matching import FieldWeights, Frequency, IndexRows
+from pipeline.keyword.matching import FieldWeights, IndexRows
 
 # Tuned on training queries of one English collection, where nDCG@10 is flat within 0.005 for k1 from 0.9 to 1.5 and b
 # from 0.4 to 0.75. Recall there, and collections not used for tuning (English and Chinese), favour full length
@@ -113,28 +113,26 @@ def score(
     plain BM25.
     """
     damping = k1 * (1 - b + b * rows.lengths / weighed.average_length)
-    shares: dict[tuple[Run, bool], NDArray[np.float64]] = {}
+    runs = [*(run for ways in weighed.units for way in ways for run in way), *(run for run, _ in weighed.phrases)]
+    words = list(dict.fromkeys(run[0] for run in runs if len(run) == 1))
+    counted = dict(zip(words, rows.counts([tokens[word] for word in words], fields), strict=True))
 
-    def share(run: Run, is_exact: bool) -> NDArray[np.float64]:
-        if (run, is_exact) not in shares:
-            counted = rows.counts(tokens[run[0]], fields) if len(run) == 1 else _side_by_side(run)
-            shares[run, is_exact] = _share(counted, is_exact)
-        return shares[run, is_exact]
-
-    def _side_by_side(run: Run) -> Frequency:
-        return rows.frequency(rows.runs([tokens[term] for term in run]), fields)
-
-    def _share(counted: Frequency, is_exact: bool = False) -> NDArray[np.float64]:
-        holders, frequency = counted
-        part = np.zeros(len(damping))
-        part[holders] = (frequency > 0) / (1 + k1) if is_exact else frequency / (frequency + damping[holders])
-        return part
+    def share(run: Run, is_exact: bool = False) -> NDArray[np.float64]:
+        if len(run) == 1:
+            frequency = counted[run[0]]
+        else:
+            holders, frequencies = rows.frequency(rows.runs([tokens[term] for term in run]), fields)
+            frequency = np.zeros(len(damping))
+            frequency[holders] = frequencies
+        shared: NDArray[np.float64] = (frequency > 0) / (1 + k1) if is_exact else frequency / (frequency + damping)
+        return shared
 
     total = np.zeros(len(damping))
     for ways, is_exact in zip(weighed.units, weighed.exact, strict=True):
-        total += reduce(np.maximum, [sum(worth * share(run, is_exact) for run, worth in way.items()) for way in ways])
+        worths = (reduce(np.add, [worth * share(run, is_exact) for run, worth in way.items()]) for way in ways)
+        total += reduce(np.maximum, worths)
     for run, worth in weighed.phrases:
-        total += worth * _share(_side_by_side(run))
+        total += worth * share(run)
     return total
 
 
@@ -149,10 +147,12 @@ def coverage(
     best candidates: a term that they all hold does not discriminate.
     """
     plain = FieldWeights()
-    frequency = {
-        term: sum(int(np.count_nonzero(rows.counts(tokens[term], plain)[1])) for rows, tokens in blocks)
-        for term in query.all_terms
-    }
+    terms = query.all_terms
+    held = [
+        [np.count_nonzero(row) for row in rows.counts([tokens[term] for term in terms], plain)]
+        for rows, tokens in blocks
+    ]
+    frequency = {term: int(sum(counts)) for term, counts in zip(terms, zip(*held, strict=True), strict=False)}
     candidates = Collection(
         chunk_count=sum(len(rows.lengths) for rows, _ in blocks),
         term_count=sum(int(rows.lengths.sum()) for rows, _ in blocks),

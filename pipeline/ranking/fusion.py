@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.keyword.matching import SLOT_BITS, slots_of
 from pipeline.keyword.scoring import K1, B
 from pipeline.records import ChannelName, ChunkId, Ranking
 from pipeline.setting_values import RRF_K
@@ -242,8 +243,6 @@ CONSIDERED: Final = 50  # best candidates; twice as many cost twice as much and 
 
 _TOKEN: Final = 13  # characters; see keyword.terms.Tokenizer
 _TOLD_APART_BY: Final = 8  # of them, the last: as many as go into a machine word
-_SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
-_TABLE_BITS: Final = 16
 
 Terms = NDArray[np.unsignedinteger[Any]]  # the tokens of a chunk, in any order: the same number, the same token
 
@@ -331,14 +330,14 @@ def _columns(codes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.i
     """Return the indexes of terms that may occur more than once, their columns, and the number of columns.
 
     A term that occurs once joins no two chunks. Most terms do, so a table of hashes excludes them; a few others share
-    their slots (multiplicative hashing: Knuth). The same table numbers the columns: each slot belongs to the term seen
+    their slots. The same table numbers the columns: each slot belongs to the term seen
     last in it, and the few other terms of a slot get columns of their own.
     """
-    slot = (codes * _SPREAD >> np.uint64(64 - _TABLE_BITS)).astype(np.int64)
-    taken = np.bincount(slot, minlength=1 << _TABLE_BITS) > 1
+    slot = slots_of(codes)
+    taken = np.bincount(slot, minlength=1 << SLOT_BITS) > 1
     kept = np.flatnonzero(taken[slot])
     shared_slots = np.flatnonzero(taken)
-    column_of = np.empty(1 << _TABLE_BITS, np.int64)
+    column_of = np.empty(1 << SLOT_BITS, np.int64)
     column_of[shared_slots] = np.arange(len(shared_slots))
     column, codes = column_of[slot[kept]], codes[kept]
     owner = np.empty(len(shared_slots), np.uint64)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -264,16 +263,19 @@ class VectorSearch:
         the limit parts equally near rows, more are read, so that those with the lowest chunk ids are returned."""
         limit = request.limit
         near = self._read_lists(replace(request, limit=limit + 1), plan)
-        if len(near) > limit and near[limit].distance == near[limit - 1].distance:
+        if len(near) > limit and near[limit][1] == near[limit - 1][1]:
             wider = replace(plan, longest_scan=max(plan.longest_scan, _MOST_TIED))
             near = self._read_lists(replace(request, limit=max(limit, _MOST_TIED)), wider)
-        near = near[:limit]
-        visited = {row.part: row.place for row in sorted(near, key=lambda row: row.place)}
-        return [
-            (ChunkId(row.chunk_id), MEASURES[self._tools.distance].similarity(row.distance)) for row in near
-        ], VisitedRows(hits=len(near), rows=sum(visited.values()), passing=sum(row.part > 0 for row in near))
+        similarity, visited = MEASURES[self._tools.distance].similarity, dict[int, int]()
+        for _, _, _, place, part in near[:limit]:
+            if place > visited.get(part, 0):
+                visited[part] = place
+        hits = [(ChunkId(chunk_id), similarity(distance)) for chunk_id, distance, *_ in near[:limit]]
+        passing = sum(part > 0 for *_, part in near[:limit])
+        return hits, VisitedRows(hits=len(hits), rows=sum(visited.values()), passing=passing)
 
-    def _read_lists(self, request: _SearchRequest, plan: SearchPlan) -> list[Any]:
+    def _read_lists(self, request: _SearchRequest, plan: SearchPlan) -> Sequence[Any]:
+        """Return rows of chunk id, distance, whether it passes, and where it was visited, nearest first."""
         most = request.limit + len(plan.indexed)
         condition, values = self._condition(request, longest=plan.longest_scan, most=most)
         spans = [(indexed.first, indexed.end) for indexed in plan.indexed]
@@ -292,7 +294,8 @@ class VectorSearch:
             result = connection.execute(sql(statement), values).all()
         # A row that does not pass is the last one an index scan visited. Rows farther away may be incomplete, so stop
         # there.
-        return list(takewhile(lambda row: row.passes, result))
+        end = next((at for at, (_, _, passes, _, _) in enumerate(result) if not passes), len(result))
+        return result[:end]
 
     def _condition(self, request: _SearchRequest, **more: object) -> tuple[str, dict[str, Any]]:
         """Return the condition of the filters, and the values of a statement with it."""

@@ -87,6 +87,17 @@ class DescribeIndexRows:
             counted = of_each(index, index.occurrences(TOKENS[term]))
             assert counted == [document.count(term) for document in documents]
 
+    @settings(max_examples=30)
+    @given(chunks, st.lists(terms, max_size=6, unique=True), st.sampled_from([1.0, 0.3, 3.0]))
+    def it_counts_several_tokens_at_once(self, documents, wanted, title):
+        index = rows(documents, [FieldTerms(title=min(1, len(document))) for document in documents])
+        fields = FieldWeights(title=title)
+        found = [counts.tolist() for counts in index.counts([TOKENS[term] for term in wanted], fields)]
+        expected = [
+            [title * (document[:1] == [term]) + document[1:].count(term) for document in documents] for term in wanted
+        ]
+        assert found == [pytest.approx(counts) for counts in expected]
+
     def it_weighs_each_field_by_its_place(self):
         index = rows(["aaaaaa"], [FieldTerms(title=1, summary=2, entity_names=1)])
         places = index.occurrences(TOKENS["a"])
@@ -111,6 +122,16 @@ class DescribeIndexRows:
     def it_tells_tokens_apart_by_all_their_characters(self):
         index = IndexRows([b"aaaaaaaabbbbb aaaaaaaabbbbc"], [FieldTerms()])
         assert index.occurrences("aaaaaaaabbbbb").tolist() == [0]
+        several = IndexRows([b"aaaaaaaabbbbb aaaaaaaabbbbc", b"aaaaaaaabbbbd"], [FieldTerms()] * 2)
+        alike = [f"aaaaaaaabbbb{last}" for last in "cbed"]
+        assert [several.counts(alike, FieldWeights())[at].tolist() for at in range(4)] == [
+            [1, 0],
+            [1, 0],
+            [0, 0],
+            [0, 1],
+        ]
+        others = [*alike[:1], *(f"{first}aaaaaaabbbbb" for first in "bcdef")]
+        assert [counts.tolist() for counts in several.counts(others, FieldWeights())] == [[1, 0], *[[0, 0]] * 5]
 
     @pytest.mark.parametrize(("row", "token"), [(b"a" * 13, "short"), (b"a b", "a" * 13)])
     def it_refuses_tokens_of_other_widths(self, row, token):
