@@ -287,7 +287,8 @@ def _print(rows: Sequence[Sequence[str]]) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda number, _: sys.exit(128 + number))
     try:
         sys.exit(main(sys.argv[1:]))
     except Failure as failure:

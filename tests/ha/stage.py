@@ -25,7 +25,14 @@ from tests.support.servers.members import Cluster, Member
 from tests.support.servers.proxy import Proxy
 from tests.support.servers.rabbitmq_nodes import rabbitmq_nodes
 from tests.support.servers.standby import postgres_pair
-from tests.support.stacks.processes import free_port, process, wait_for_http, wait_for_log, worker
+from tests.support.stacks.processes import (
+    free_port,
+    leaving_no_process,
+    process,
+    wait_for_http,
+    wait_for_log,
+    worker,
+)
 from workers.names import Queue
 from workers.roles import ROLES, clock_command
 
@@ -139,8 +146,8 @@ class _Host:
 
 @contextmanager
 def stage(folder: Path, *, writers: int = 1, rabbitmq: bool = True) -> Iterator[Stage]:
-    """Run everything until the block ends, with logs in ``folder``."""
-    with ExitStack() as whole:
+    """Run everything until the block ends, with logs in ``folder``; no process of it is left then, however it ends."""
+    with leaving_no_process(), ExitStack() as whole:
         mysql = whole.enter_context(galera(folder / "mysql", writers=writers))
         say(f"  MariaDB: {len(mysql.members)} nodes with Galera")
         postgres = whole.enter_context(postgres_pair(folder / "postgres"))
