@@ -51,12 +51,18 @@ class _Reported(NamedTuple):
 
 
 def recall(
-    tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resources, *, worker: str = "", again: bool = False
+    tenant_id: TenantId,
+    query_id: QueryId,
+    channel: Channel,
+    use: Resources,
+    *,
+    worker: str = "",
+    again_since: float = 0.0,
 ) -> QueryState | None:
     """Ask one channel and store its result, also a fault of the channel. Return the state of the query if every channel has
-    reported; None if the query is gone or answered, and, ``again``, if a worker has begun the channel. Raises StoreUnavailable
-    if the result cannot be stored in time."""
-    query = use.queries(tenant_id).load(query_id, begins=channel.name, worker=worker, again=again)
+    reported; None if the query is gone or answered, or if a worker has begun the channel since its header was sent again,
+    ``again_since``. Raises StoreUnavailable if the result cannot be stored in time."""
+    query = use.queries(tenant_id).load(query_id, begins=channel.name, worker=worker, again_since=again_since)
     return None if query is None else ask_and_report(query, channel, use, worker=worker).state
 
 

@@ -91,20 +91,30 @@ class DescribeAHeaderTask:
     def it_leaves_a_channel_alone_that_a_worker_began_after_it_was_sent_again(self, use, ends):
         """Two copies of each header are sent again, and the first one may be late as well."""
         open_query(use)
+        sent_at = time.time() - 0.01
         if ends:
-            recall(TENANT, QUERY, FakeChannel(finds), use, worker="first", again=True)
+            recall(TENANT, QUERY, FakeChannel(finds), use, worker="first", again_since=sent_at)
         else:
             use.queries(TENANT).load(QUERY, begins=ChannelName.KEYWORD, worker="first")
         second = FakeChannel(finds)
-        assert recall(TENANT, QUERY, second, use, worker="second", again=True) is None
+        assert recall(TENANT, QUERY, second, use, worker="second", again_since=sent_at) is None
         assert second.calls == 0
         assert use.queries(TENANT).state(QUERY).ran[ChannelName.KEYWORD].worker == "first"
 
     def it_asks_a_channel_that_no_worker_began_before_it_was_sent_again(self, use):
         open_query(use)
         channel = FakeChannel(finds)
-        assert recall(TENANT, QUERY, channel, use, worker="second", again=True) is not None
+        assert recall(TENANT, QUERY, channel, use, worker="second", again_since=time.time()) is not None
         assert channel.calls == 1
+
+    def it_asks_a_channel_once_more_whose_worker_hangs(self, use):
+        open_query(use)
+        use.queries(TENANT).load(QUERY, begins=ChannelName.KEYWORD, worker="frozen")
+        sent_at = time.time() + 0.01
+        channel = FakeChannel(finds)
+        assert recall(TENANT, QUERY, channel, use, worker="second", again_since=sent_at) is not None
+        assert channel.calls == 1
+        assert use.queries(TENANT).state(QUERY).ran[ChannelName.KEYWORD].worker == "second"
 
     def it_does_not_wait_for_a_channel_that_hangs(self, use):
         open_query(use, timeout_ms=100)
