@@ -58,6 +58,10 @@ class OwnServer:
         while not processes.finished(running) or any(processes.identify(pid) for pid in pids):
             time.sleep(0.02)
 
+    def stop(self) -> None:
+        """Have it end in order."""
+        processes.end_children([self._running.pop()])
+
     def freeze(self) -> None:
         """SIGSTOP of all its processes: connections stay open, and nothing is answered."""
         stopped(self._running[-1][1].pid)

@@ -96,6 +96,9 @@ def leaving_no_process() -> Iterator[None]:
                 with suppress(ProcessLookupError):  # it ended meanwhile
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.02)
+        with suppress(ChildProcessError):  # none is left
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
 
 
 def stopped(pid: int) -> list[int]:
