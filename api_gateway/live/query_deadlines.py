@@ -1,5 +1,5 @@
-"""Timers for the queries that this process has sent: send lost messages again, ask a worker to finish an overdue query, then
-fail the query.
+"""Timers for the queries that this process has sent, or whose clients wait here: send lost messages again, ask a worker to
+finish an overdue query, then fail the query.
 
 Each query has a timer from the moment it is sent until its answer is announced, whether or not a client waits for it.
 So a lost task costs its channel and not the answer, and an outage is counted even if no client asks for the result.
@@ -77,8 +77,13 @@ class Deadlines:
         self._timers[wake_name("query", query.tenant_id, query.query_id)] = timer
         return timer
 
+    def follow(self, query: Query) -> None:
+        """Start the timer of a query whose client waits here, unless it runs: the gateway that sent it may hang, or be gone."""
+        if self.of(query.tenant_id, query.query_id) is None:
+            self.start(query)
+
     def of(self, tenant_id: TenantId, query_id: QueryId) -> float | None:
-        """Return the deadline of a query that this process sent and whose timer still runs, in seconds since the epoch."""
+        """Return the deadline of a query whose timer runs in this process, in seconds since the epoch."""
         timer = self._timers.get(wake_name("query", tenant_id, query_id))
         return None if timer is None else timer.query.deadline_at
 

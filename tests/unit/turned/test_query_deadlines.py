@@ -125,6 +125,23 @@ class DescribeAQueryOfAWorkerThatHangs:
         assert (stage.sent, stage.finished) == ([], queues)
 
 
+class DescribeAQueryOfAGatewayThatIsGone:
+    async def it_is_sent_again_and_finished_by_the_gateway_where_its_client_waits(self):
+        stage = Stage()
+        stage.timers.follow(stage.query)
+        await stage.pass_s(3.0)
+        assert stage.sent == [(1.5, [KEYWORD, SEMANTIC], Queue.RERANK), (2.2, [KEYWORD, SEMANTIC], Queue.RECALL)]
+        assert stage.finished == [Queue.ANSWER]
+
+    async def it_has_one_timer_however_often_its_client_comes(self):
+        stage = Stage()
+        timer = stage.start()
+        stage.timers.follow(stage.query)
+        await stage.pass_s(2.0)
+        timer.stop()
+        assert len(stage.sent) == 1
+
+
 class DescribeAQueryThatNoWorkerHasBegun:
     async def it_is_sent_again_at_half_of_its_time_by_other_processes_and_then_by_another_queue(self):
         stage = Stage()
