@@ -150,7 +150,7 @@ def _send_chord(
     keyword_last = sorted(channels, key=lambda channel: channel is ChannelName.KEYWORD)
 
     def send_parts() -> None:
-        with publisher.batch():
+        with _as_of_broker(), publisher.batch():
             if query.model_steps and not again:
                 task_id = task_id_of(query.query_id, UNDERSTAND)
                 producer.send_task(
@@ -213,6 +213,15 @@ def compute(computation: Computation, *, expires_s: float) -> None:
 def compute_next(computation: Computation) -> None:
     """Enqueue the step after the present one. Raises StoreUnavailable when the broker does not take it."""
     compute(replace(computation, step=computation.step + 1), expires_s=LIMITS[computation.kind].step_s)
+
+
+@contextmanager
+def _as_of_broker() -> Iterator[None]:
+    """Raise the broker's own error for one of Celery's `send_task`, which translates them: kombu sends again after its own."""
+    try:
+        yield
+    except OperationalError as error:
+        raise error.__cause__ or error  # noqa: B904 - the cause has its traceback
 
 
 @contextmanager

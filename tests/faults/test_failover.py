@@ -4,12 +4,16 @@ nodes."""
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from subprocess import PIPE
 
 import httpx
 import pytest
@@ -22,6 +26,7 @@ from pipeline.resources import Resources
 from pipeline.settings import Settings, load
 from tests.conftest import make_tables, make_tenant
 from tests.support.clients.operating import eventually
+from tests.support.repository.project import ROOT
 from tests.support.servers.clusters import TwoMariadbs, WatchedRedis, two_mariadbs, watched_redis
 from tests.support.servers.own_stores import own_postgres
 from tests.support.servers.rabbitmq_nodes import RabbitMqNodes, rabbitmq_nodes
@@ -29,6 +34,22 @@ from tests.support.stacks.processes import environment_of, free_port, small_inst
 from workers.producer import broker_nodes, producer, waiting_messages
 from workers.transport import TaskQueue, options_for_nodes, retry_policy
 
+# It sends a query for each line that it reads.
+_SENDER = """
+import sys, uuid
+from pipeline.errors import PipelineError
+from tests.support.corpora.queries import query_of
+from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
+from workers import dispatch
+
+plan = Plan(retrieve=RetrievePlan(channels={"keyword": ChannelPlan(), "semantic": ChannelPlan()}))
+for _ in sys.stdin:
+    try:
+        dispatch.ask(query_of("a pump", query_id=str(uuid.uuid4()), plan=plan))
+        print("sent", flush=True)
+    except PipelineError as error:
+        print(f"{error}: {error.__cause__!r}", flush=True)
+"""
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(400)]
 
 
@@ -245,6 +266,28 @@ class DescribeARabbitMqOfThreeNodes:
                 finally:
                     for node in others:
                         node.bring_back()
+
+    def it_gets_a_query_whose_senders_connection_breaks(self, nodes: RabbitMqNodes):
+        """Its node is lost after the last query, and the sender notices while it sends the next one."""
+        environment = {**os.environ, "CHORDWISE_BROKER_URL": nodes.url}
+        command = [sys.executable, "-c", _SENDER]
+        with subprocess.Popen(command, cwd=ROOT, env=environment, stdin=PIPE, stdout=PIPE, text=True) as sender:
+            assert sender.stdin is not None
+            assert sender.stdout is not None
+
+            def is_sent() -> str:
+                sender.stdin.write("\n")
+                sender.stdin.flush()
+                return sender.stdout.readline().strip()
+
+            assert is_sent() == "sent"
+            for lost in nodes.members:
+                lost.strike("cut off")
+                try:
+                    assert is_sent() == "sent"
+                finally:
+                    lost.bring_back()
+            sender.stdin.close()
 
     def it_refuses_messages_while_most_nodes_hang(self, nodes: RabbitMqNodes):
         with Celery("sender", broker=nodes.url, set_as_current=False) as sender:
