@@ -14,7 +14,7 @@ from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Envelope, Query
 from pipeline.records import ChannelName, ChunkId, QueryId, TenantId
 from pipeline.resources import Resources
-from pipeline.retrieval.answer_query import ask_and_report, recall
+from pipeline.retrieval.answer_query import answer, ask_and_report, recall
 from tests.support.corpora.queries import query_of
 from tests.support.stacks.patience import SPARE_S
 
@@ -170,6 +170,19 @@ class DescribeAHeaderTask:
 
         state = recall(TENANT, QUERY, FakeChannel(breaks), use)
         assert [envelope.status for envelope in state.envelopes] == ["ok"]
+
+    def it_has_its_answer_stored_once_redis_is_back(self, use):
+        """As a server that is elected a second after the last one was lost."""
+        open_query(use)
+        state = recall(TENANT, QUERY, FakeChannel(raises(KeyError("a bug"))), use)
+        pool = use.redis.connection_pool
+        connection = pool.get_connection()
+        server = connection._server
+        pool.release(connection)
+        server.connected = False
+        threading.Timer(0.3, setattr, (server, "connected", True)).start()
+        assert answer(TENANT, QUERY, use, {}, known=state)
+        assert use.queries(TENANT).state(QUERY).status == "failed"
 
     def it_gives_the_same_envelope_when_it_runs_twice(self, use):
         open_query(use)
