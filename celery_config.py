@@ -13,7 +13,7 @@ from pipeline.errors import Misconfigured
 from pipeline.settings import settings
 from pipeline.store_urls import for_celery
 from workers.names import Queue, TaskName
-from workers.transport import TaskQueue, options_for_nodes, use_these
+from workers.transport import TaskQueue, options_for_nodes, retry_policy, use_these
 
 try:
     _settings = settings()
@@ -72,7 +72,7 @@ result_backend_thread_safe = True  # it has no state; every new thread would loo
 # closed every connection: over AMQP, where each sender keeps its own, the message is sent once more over a new one, or
 # the beat would go on using the old one for ever. A Redis client looks at its connection before it uses it.
 task_publish_retry = not broker_url.startswith(("redis://", "rediss://", "sentinel://"))
-task_publish_retry_policy = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
+task_publish_retry_policy = retry_policy(len(_nodes))
 broker_connection_timeout = 1.0
 # A node of RabbitMQ that hangs keeps its connections open. A worker leaves it after two of these; by default they are 120 s.
 broker_heartbeat = 3

@@ -121,15 +121,16 @@ def ask(query: Query) -> None:
     _send_chord(query, query.channels, Queue.RECALL, Queue.RERANK if waits_for_model(query) else Queue.ANSWER)
 
 
-def ask_again(query: Query, channels: Sequence[ChannelName], queue: Queue) -> None:
+def ask_again(query: Query, channels: Sequence[ChannelName], queue: Queue, since: float) -> None:
     """Send the headers of these channels again by another queue, whose workers compose the answer as well. Each is sent twice,
-    which reaches two workers: a node of RabbitMQ that hangs goes on being given messages for its own. The first worker asks the
-    channel. Raises as `ask` does."""
-    _send_chord(query, [*channels, *channels], queue, queue, again=True)
+    which reaches two workers: a node of RabbitMQ that hangs goes on being given messages for its own, and so does a worker. The
+    first worker asks the channel, unless another one has begun it ``since``, in seconds since the epoch. Raises as `ask`
+    does."""
+    _send_chord(query, [*channels, *channels], queue, queue, again=since)
 
 
 def _send_chord(
-    query: Query, channels: Sequence[ChannelName], queue: Queue, answers: Queue, *, again: bool = False
+    query: Query, channels: Sequence[ChannelName], queue: Queue, answers: Queue, *, again: float = 0.0
 ) -> None:
     """Send the headers of these channels by ``queue``, with a callback that goes to ``answers``."""
     left_s = max(0.1, query.deadline.left_s())
@@ -149,7 +150,7 @@ def _send_chord(
     keyword_last = sorted(channels, key=lambda channel: channel is ChannelName.KEYWORD)
 
     def send_parts() -> None:
-        with publisher.batch():
+        with _as_of_broker(), publisher.batch():
             if query.model_steps and not again:
                 task_id = task_id_of(query.query_id, UNDERSTAND)
                 producer.send_task(
@@ -158,7 +159,7 @@ def _send_chord(
             for channel in keyword_last:
                 producer.send_task(
                     TaskName.RECALL.value,
-                    kwargs={**arguments, "channel": channel.value} | ({"again": True} if again else {}),
+                    kwargs={**arguments, "channel": channel.value} | ({"again": again} if again else {}),
                     task_id=task_id_of(query.query_id, channel),
                     group_id=query.query_id,
                     group_index=query.channels.index(channel),
@@ -182,11 +183,13 @@ def waits_for_model(query: Query) -> bool:
 
 
 def finish(query: Query, queue: Queue = Queue.ANSWER) -> None:
-    """Have a worker answer a query from what has arrived. Raises StoreUnavailable when the broker does not take it."""
+    """Have a worker answer a query from what has arrived. It is sent twice, as in `ask_again`: a worker that hangs may be given
+    one, and the first answer wins. Raises StoreUnavailable when the broker does not take it."""
     ids = {"tenant_id": query.tenant_id, "query_id": query.query_id}
     message = _signature(TaskName.FINISH, ids, request_id=query.request_id, expires_s=_FINISH_EXPIRES_S, queue=queue)
-    with _translated_errors("message"):
-        message.apply_async()
+    with _translated_errors("message"), producer.producer_or_acquire() as publisher:
+        for _ in range(2):
+            message.apply_async(producer=publisher)
 
 
 def queue_of(computation: Computation) -> Queue:
@@ -210,6 +213,15 @@ def compute(computation: Computation, *, expires_s: float) -> None:
 def compute_next(computation: Computation) -> None:
     """Enqueue the step after the present one. Raises StoreUnavailable when the broker does not take it."""
     compute(replace(computation, step=computation.step + 1), expires_s=LIMITS[computation.kind].step_s)
+
+
+@contextmanager
+def _as_of_broker() -> Iterator[None]:
+    """Raise the broker's own error for one of Celery's `send_task`, which translates them: kombu sends again after its own."""
+    try:
+        yield
+    except OperationalError as error:
+        raise error.__cause__ or error  # noqa: B904 - the cause has its traceback
 
 
 @contextmanager

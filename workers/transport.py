@@ -152,6 +152,11 @@ _alarms = BrokerAlarms()
 _hanging = BrokerAlarms(left_alone_s=_ONE_LEFT_ALONE_S)  # queues that confirmed nothing, by name
 
 
+def retry_policy(nodes: int) -> dict[str, int]:
+    """Return kombu's policy for a message that was not accepted: it is sent once more, and by each other node."""
+    return {"max_retries": max(1, nodes - 1), "interval_start": 0, "interval_step": 0, "interval_max": 0}
+
+
 def options_for_nodes(nodes: int) -> dict[str, float]:
     """Return transport options by which a sender whose first node hangs connects to the next. kombu would give up after the
     second that it waits for one."""

@@ -1,5 +1,5 @@
-"""Timers for the queries that this process has sent: send lost messages again, ask a worker to finish an overdue query, then
-fail the query.
+"""Timers for the queries that this process has sent, or whose clients wait here: send lost messages again, ask a worker to
+finish an overdue query, then fail the query.
 
 Each query has a timer from the moment it is sent until its answer is announced, whether or not a client waits for it.
 So a lost task costs its channel and not the answer, and an outage is counted even if no client asks for the result.
@@ -18,8 +18,9 @@ import structlog
 from api_gateway.live.wakes import Callback, Wakes
 from pipeline.outages import tolerate_outage
 from pipeline.query.request import Query
+from pipeline.query.understanding import QueryState
 from pipeline.query.wake_names import wake_name
-from pipeline.records import QueryId, TenantId
+from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.answer_query import fail
 from pipeline.retrieval.measure import count_unsent
@@ -33,6 +34,8 @@ FAIL_AFTER_S: Final = 0.15  # after the deadline, the gateway fails the query
 LAST_S: Final = 0.2  # after the deadline, waiting clients are answered even if Redis does not respond
 
 _LOOKS_UNTIL_S: Final = 0.5  # before the deadline; later there is no time for a channel
+_HANGS_AFTER_S: Final = 0.3  # a worker whose channel has taken so much longer than it may
+_COMPOSED_WITHIN_S: Final = 1.0  # an answer after the last report, also on a busy machine
 
 Run = Callable[..., Coroutine[Any, Any, Any]]
 Unserved = Callable[[Sequence[str]], Coroutine[Any, Any, tuple[str, ...]]]
@@ -74,8 +77,13 @@ class Deadlines:
         self._timers[wake_name("query", query.tenant_id, query.query_id)] = timer
         return timer
 
+    def follow(self, query: Query) -> None:
+        """Start the timer of a query whose client waits here, unless it runs: the gateway that sent it may hang, or be gone."""
+        if self.of(query.tenant_id, query.query_id) is None:
+            self.start(query)
+
     def of(self, tenant_id: TenantId, query_id: QueryId) -> float | None:
-        """Return the deadline of a query that this process sent and whose timer still runs, in seconds since the epoch."""
+        """Return the deadline of a query whose timer runs in this process, in seconds since the epoch."""
         timer = self._timers.get(wake_name("query", tenant_id, query_id))
         return None if timer is None else timer.query.deadline_at
 
@@ -84,18 +92,25 @@ class Deadlines:
             self._spawn(self._send_again(timer.query, look))
 
     async def _send_again(self, query: Query, look: int) -> None:
-        """Send the headers again that no worker has begun, by another queue at each look, that of other processes first. They
-        may have been given to a worker that cannot be reached, as with a node of the broker that hangs."""
+        """Send again what no worker is at work on, by another queue at each look, that of other processes first: headers, or
+        the answer of a query all of whose channels have reported. They may have been given to a worker that hangs, or that
+        cannot be reached, as with a node of the broker that hangs."""
         ids: dict[str, Any] = {"query_id": query.query_id, "tenant_id": query.tenant_id}
         with tolerate_outage(log.warning, "query_not_sent_again", **ids):
+            now = time.time()
             state = await self._run(self._use.queries(query.tenant_id).state, query.query_id)
             if state is None or state.answer is not None:
                 return
-            waiting = [channel for channel in query.channels if channel not in state.ran]
+            waiting = [channel for channel in query.channels if not _is_asked(state, channel, now)]
+            if not waiting and not _is_left(state, now):
+                return
+            served = await self._served()
+            queue = served[(look + 1) % len(served)]
+            log.warning("query_sent_again", **ids, channels=waiting)
             if waiting:
-                served = await self._served()
-                log.warning("query_sent_again", **ids, channels=waiting)
-                await self._run(dispatch.ask_again, state.query, waiting, served[(look + 1) % len(served)])
+                await self._run(dispatch.ask_again, state.query, waiting, queue, now)
+            else:
+                await self._run(dispatch.finish, state.query, queue)
 
     async def _served(self) -> Sequence[Queue]:
         """Return the queues that have workers for a query; all of them if none has."""
@@ -127,6 +142,24 @@ class Deadlines:
                     log.error("query_lost", **ids, alert=True)
         finally:
             timer.stop()
+
+
+def _is_asked(state: QueryState, channel: ChannelName, now: float) -> bool:
+    """Return whether a channel has reported, or a worker began it and may still be at work on it."""
+    if channel.value in state.elapsed_ms:
+        return True
+    run = state.ran.get(channel)
+    return run is not None and now < run.started_at + state.query.timeout_ms_of(channel) / 1000 + _HANGS_AFTER_S
+
+
+def _is_left(state: QueryState, now: float) -> bool:
+    """Return whether every channel has reported, so long ago that no worker is composing the answer, which may wait for a
+    model."""
+    ran, took_ms = state.ran, state.elapsed_ms
+    ended_at = [
+        ran[name].started_at + took_ms[name] / 1000 if name in took_ms else now for name in state.query.channels
+    ]
+    return now > max(ended_at) + _COMPOSED_WITHIN_S and not dispatch.waits_for_model(state.query)
 
 
 class Timer:

@@ -230,12 +230,13 @@ class Probes:
         """Return the seconds during which this process could have seen a sweep."""
         return time.monotonic() - self._started
 
-    def standbys(self) -> CheckResult:
-        """Check that another server could take over from each store that is named with several. A look at them serves for some
-        seconds, also one that took longer than its reader waited."""
-        if self.seen_standbys is None or self._next_look.has_passed:
+    def standbys(self) -> CheckResult | None:
+        """Check that another server could take over from each store that has several; None if none has. A look at them serves
+        for some seconds, also one that took longer than its reader waited."""
+        if self._next_look.has_passed:
             self._next_look = Deadline.after(_STANDBYS_FRESH_S)
-            self.seen_standbys = doctor.standbys([*examine_nodes.nodes(self.use), *broker_nodes(self.settings.broker)])
+            found = [*examine_nodes.nodes(self.use), *broker_nodes(self.settings.broker)]
+            self.seen_standbys = doctor.standbys(found) if found else None
         return self.seen_standbys
 
     def _broker(self, *, writes: bool = True) -> None:
@@ -410,11 +411,11 @@ async def _circuits(probes: Probes) -> dict[str, Check]:
 
 
 async def _standbys(probes: Probes) -> dict[str, Check]:
-    """Return the check of the servers that could take over; empty where no store is named with several."""
-    if not examine_nodes.names_several(probes.settings):
-        return {}
+    """Return the check of the servers that could take over; empty where no store has several."""
     _, reading = await _probed(probes.standbys, probes.threads(_RECORDS))
     finding = probes.seen_standbys  # of the last look, if this one waits for a server that hangs
+    if finding is None and not examine_nodes.names_several(probes.settings):
+        return {}
     return {"standbys": _unknown("standbys", "other servers", reading) if finding is None else _line(finding, reading)}
 
 

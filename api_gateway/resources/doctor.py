@@ -182,6 +182,10 @@ def _checks(
             )
         ]
 
+    def check_standbys() -> list[CheckResult]:
+        found = [*examine_nodes.nodes(use), *broker_nodes(settings.broker)]
+        return [checks.standbys(found)] if found else []
+
     yield "queues", check_workers
     yield "workers_silent", lambda: [examine_stores.silent(use)]
     yield "hosts", lambda: [checks.hosts(use.heartbeats.hosts())]
@@ -199,8 +203,7 @@ def _checks(
     yield "deletions", lambda: [examine_stores.deletions(use)]
     yield "result_expiry", lambda: [result_expiry(settings, app)]
     yield "store_space", lambda: [examine_stores.store_space(examine_stores.full_stores(use))]
-    if examine_nodes.names_several(settings):
-        yield "standbys", lambda: [checks.standbys([*examine_nodes.nodes(use), *broker_nodes(settings.broker)])]
+    yield "standbys", check_standbys
     yield "disk_space", lambda: [examine_stores.disk_space(use)]
     yield "circuits", lambda: [examine_stores.circuits(use)]
     yield "connections:mysql", lambda: [examine_stores.mysql_connections(use)]

@@ -118,7 +118,7 @@ async def readyz(gateway: CurrentGateway) -> Response:
     `queue:upkeep`, `worker_versions`, `worker_brokers`, `clocks` (of processes), `hosts`, `workers_silent` (processes
     that vanished), `last_sweep`, `store_space` (stores that refused a write as full), `disk_space`, `circuits` (parts
     left out of queries), `keyword_index` (the indexers; not with the engine `mysql`), `standbys` (servers that could take
-    over, where a store is named with several) and `query_lane` (this gateway's processes for queries, once it has any)
+    over, where a store has several) and `query_lane` (this gateway's processes for queries, once it has any)
     are named in `failing` and decide nothing.
     """
     answer = await readiness(gateway)

@@ -215,6 +215,7 @@ def _refused(sentence: str) -> StoreReadOnly:
 
 def _explain(context: ExceptionContext) -> None:
     """Raise StoreReadOnly for a write in a transaction that may only read because of two primaries."""
-    refusal = refusal_of(context.connection) if context.connection is not None else ""
-    if refusal and getattr(context.original_exception, "args", ())[:1] == (_NOT_IN_READ_ONLY,):
+    if getattr(context.original_exception, "args", ())[:1] != (_NOT_IN_READ_ONLY,) or context.connection is None:
+        return  # a connection that was lost has no facts, and asking for them raises
+    if refusal := refusal_of(context.connection):
         raise _refused(refusal)

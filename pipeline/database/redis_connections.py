@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import redis
 import redis.asyncio
+import redis.asyncio.retry
 import redis.asyncio.sentinel
 import redis.sentinel
 from redis.backoff import NoBackoff
@@ -89,8 +90,10 @@ def _of_sentinels(named: SentinelUrl, *, is_async: bool = False) -> dict[str, An
     """Return the options of connections to the sentinels: TLS as the server has it, an account of their own."""
     tls = {name: value for name, value in _of_server(named).items() if name.startswith("ssl")}
     account = {"username": named.username, "password": named.password}
-    retry = {} if is_async else {"retry": Retry(NoBackoff(), 0)}
-    return tls | account | retry | {"socket_timeout": _SENTINEL_S, "socket_connect_timeout": _SENTINEL_S}
+    # By default redis-py asks a sentinel four times, with pauses of up to four seconds, before the next one.
+    once = (redis.asyncio.retry.Retry if is_async else Retry)(NoBackoff(), 0)
+    waits = {"socket_timeout": _SENTINEL_S, "socket_connect_timeout": _SENTINEL_S}
+    return tls | account | waits | {"retry": once}
 
 
 class _ScriptedRedis(redis.Redis):

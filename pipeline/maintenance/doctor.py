@@ -434,13 +434,13 @@ def _called(sign: ProcessSign) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
     """A store of several servers. ``node``: the one that is used; ``ready``: those of the ``others`` that answer and follow;
-    ``lag_s``: seconds by which the nearest is behind, None if it cannot be known."""
+    ``behind``: how far the nearest is behind, with its unit, empty if it cannot be known."""
 
     server: str
     node: str
     others: int
     ready: int
-    lag_s: float | None = None
+    behind: str = ""
 
 
 def standbys(nodes: Sequence[NodeFacts]) -> CheckResult:
@@ -454,7 +454,7 @@ def standbys(nodes: Sequence[NodeFacts]) -> CheckResult:
 
 
 def _takeover(facts: NodeFacts) -> str:
-    behind = f", {facts.lag_s:.1f} s behind" if facts.lag_s is not None else ""
+    behind = f", {facts.behind} behind" if facts.behind else ""
     role = "the node in use of" if facts.server == "RabbitMQ" else "the primary server of"
     return f"{role} {facts.server} is {facts.node}, {facts.ready} of {facts.others} could take over{behind}"
 

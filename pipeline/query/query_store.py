@@ -137,11 +137,13 @@ return deleted
 """
 
 # Notes the beginning of a channel in an open query, unless it has a result already. Returns nothing for a channel that is to be
-# asked again and was begun by then.
+# asked again and was begun since it was sent again.
 _LOAD = """
 local query, answered, result, ran =
   unpack(redis.call('HMGET', KEYS[1], 'query', 'answer_status', 'envelope:' .. ARGV[1], 'ran:' .. ARGV[1]))
-if ARGV[3] == '1' and ran then return {false, answered} end
+if ran and tonumber(ARGV[3]) > 0 and tonumber(string.match(ran, '^%S+')) >= tonumber(ARGV[3]) then
+  return {false, answered}
+end
 if ARGV[1] ~= '' and query and not answered and not result then
   redis.call('HSET', KEYS[1], 'ran:' .. ARGV[1], ARGV[2])
 end
@@ -230,14 +232,14 @@ class Queries:
         return Verdict.TAKEN
 
     def load(
-        self, query_id: QueryId, *, begins: ChannelName | None = None, worker: str = "", again: bool = False
+        self, query_id: QueryId, *, begins: ChannelName | None = None, worker: str = "", again_since: float = 0.0
     ) -> Query | None:
         """Return the stored query, or None if it is gone or answered. ``begins``: the channel that ``worker`` asks now, noted
-        so that one that never returns is known to be that worker's. ``again``: its header was sent again, so return None if
-        a worker has begun meanwhile."""
+        so that one that never returns is known to be that worker's. ``again_since``: when its header was sent again, in seconds
+        since the epoch; return None if a worker has begun since."""
         with redis_errors():
             found: list[bytes | None] = self._redis.eval(  # type: ignore[assignment]
-                _LOAD, 1, self._key(query_id), begins or "", f"{time.time():.4f} {worker}", "1" if again else "0"
+                _LOAD, 1, self._key(query_id), begins or "", f"{time.time():.4f} {worker}", f"{again_since:.4f}"
             )
         raw, answered = found
         return None if raw is None or answered is not None else read_query(decompressed(raw))

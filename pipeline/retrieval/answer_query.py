@@ -51,12 +51,18 @@ class _Reported(NamedTuple):
 
 
 def recall(
-    tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resources, *, worker: str = "", again: bool = False
+    tenant_id: TenantId,
+    query_id: QueryId,
+    channel: Channel,
+    use: Resources,
+    *,
+    worker: str = "",
+    again_since: float = 0.0,
 ) -> QueryState | None:
     """Ask one channel and store its result, also a fault of the channel. Return the state of the query if every channel has
-    reported; None if the query is gone or answered, and, ``again``, if a worker has begun the channel. Raises StoreUnavailable
-    if the result cannot be stored in time."""
-    query = use.queries(tenant_id).load(query_id, begins=channel.name, worker=worker, again=again)
+    reported; None if the query is gone or answered, or if a worker has begun the channel since its header was sent again,
+    ``again_since``. Raises StoreUnavailable if the result cannot be stored in time."""
+    query = use.queries(tenant_id).load(query_id, begins=channel.name, worker=worker, again_since=again_since)
     return None if query is None else ask_and_report(query, channel, use, worker=worker).state
 
 
@@ -73,15 +79,21 @@ def ask_and_report(query: Query, channel: Channel, use: Resources, *, worker: st
         envelope = _ask_all_wordings(query, channel, use, report_first)
     elapsed_ms = (time.perf_counter() - started) * 1000
     measure_channel(query, envelope, elapsed_ms, use.meter)
-    for attempt in Retrying(
+    for attempt in _until_deadline(query):
+        with attempt:
+            state = queries.report(query, envelope, elapsed_ms=elapsed_ms, worker=worker, calls=calls)
+    return _Reported(envelope, elapsed_ms, calls, state)
+
+
+def _until_deadline(query: Query) -> Retrying:
+    """Return attempts to store something of a query while Redis is away, as until its successor is elected. One at least, also
+    after the deadline."""
+    return Retrying(
         retry=retry_if_exception_type(StoreUnavailable) & retry_if_not_exception_type((StoreFull, StoreMisconfigured)),
         wait=wait_random(*_REPORT_AGAIN_S),
         stop=lambda _: query.deadline.has_passed,
         reraise=True,
-    ):
-        with attempt:
-            state = queries.report(query, envelope, elapsed_ms=elapsed_ms, worker=worker, calls=calls)
-    return _Reported(envelope, elapsed_ms, calls, state)
+    )
 
 
 def _ask_all_wordings(
@@ -222,14 +234,16 @@ def _unanswered(arrived: Arrived) -> Answer:
 def _store(asked: Query, arrived: Arrived, composed: Answer, use: Resources) -> bool:
     """Store an answer; ``asked``: the query as it was opened, before a model understood it."""
     query, rendered = arrived.query, render(composed)
-    first = use.queries(query.tenant_id).answer(
-        asked,
-        rendered,
-        status=composed.status,
-        note=search_row(query, composed, use),
-        keep=may_be_cached(query, composed, len(rendered), use),
-        trace=packed_trace(arrived, composed) if query.trace else None,
-    )
+    for attempt in _until_deadline(query):
+        with attempt:
+            first = use.queries(query.tenant_id).answer(
+                asked,
+                rendered,
+                status=composed.status,
+                note=search_row(query, composed, use),
+                keep=may_be_cached(query, composed, len(rendered), use),
+                trace=packed_trace(arrived, composed) if query.trace else None,
+            )
     if first:
         if use.query_ended is not None:
             use.query_ended(ended_query(arrived, composed))

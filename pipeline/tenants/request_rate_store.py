@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import defaultdict
+from typing import Final
 
 import redis.asyncio
 from redis.exceptions import RedisError
@@ -25,6 +26,8 @@ local wait = 0
 if left < 1 then wait = (1 - left) / rate end
 return {taken, math.floor(left), string.format('%.3f', wait)}
 """
+
+_PATIENCE_S: Final = 1.0  # for all of a message to Redis: a request waits for it, and no limit applies without a reply
 
 _Bucket = tuple[str, Rate]
 
@@ -59,7 +62,9 @@ class RequestRates:
         while self._waiting:
             buckets, self._waiting = self._waiting, defaultdict(list)
             try:
-                self._give(buckets, await self._taken(buckets))
+                async with asyncio.timeout(_PATIENCE_S):
+                    replies = await self._taken(buckets)
+                self._give(buckets, replies)
             except (RedisError, OSError, TimeoutError) as error:
                 for reply in (reply for waiting in buckets.values() for reply in waiting if not reply.done()):
                     reply.set_exception(StoreUnavailable(f"Redis: {type(error).__name__}"))

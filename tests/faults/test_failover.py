@@ -4,12 +4,16 @@ nodes."""
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from subprocess import PIPE
 
 import httpx
 import pytest
@@ -22,13 +26,30 @@ from pipeline.resources import Resources
 from pipeline.settings import Settings, load
 from tests.conftest import make_tables, make_tenant
 from tests.support.clients.operating import eventually
+from tests.support.repository.project import ROOT
 from tests.support.servers.clusters import TwoMariadbs, WatchedRedis, two_mariadbs, watched_redis
 from tests.support.servers.own_stores import own_postgres
 from tests.support.servers.rabbitmq_nodes import RabbitMqNodes, rabbitmq_nodes
 from tests.support.stacks.processes import environment_of, free_port, small_installation
-from workers.producer import producer, waiting_messages
-from workers.transport import TaskQueue, options_for_nodes
+from workers.producer import broker_nodes, producer, waiting_messages
+from workers.transport import TaskQueue, options_for_nodes, retry_policy
 
+# It sends a query for each line that it reads.
+_SENDER = """
+import sys, uuid
+from pipeline.errors import PipelineError
+from tests.support.corpora.queries import query_of
+from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
+from workers import dispatch
+
+plan = Plan(retrieve=RetrievePlan(channels={"keyword": ChannelPlan(), "semantic": ChannelPlan()}))
+for _ in sys.stdin:
+    try:
+        dispatch.ask(query_of("a pump", query_id=str(uuid.uuid4()), plan=plan))
+        print("sent", flush=True)
+    except PipelineError as error:
+        print(f"{error}: {error.__cause__!r}", flush=True)
+"""
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(400)]
 
 
@@ -171,6 +192,21 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMqNodes]:
 
 
 class DescribeARabbitMqOfThreeNodes:
+    def it_counts_the_nodes_that_could_take_over(self, nodes: RabbitMqNodes):
+        def counted() -> list[str]:
+            return [f"{facts.node} {facts.ready} of {facts.others}" for facts in broker_nodes(nodes.url)]
+
+        ports = [member.wire.port for member in nodes.members if member.wire]
+        assert counted() == [f"127.0.0.1:{ports[0]} 2 of 2"]
+        nodes.members[0].strike("cut off")
+        nodes.members[2].strike("frozen")
+        try:
+            assert counted() == [f"127.0.0.1:{ports[1]} 0 of 2"]
+        finally:
+            nodes.members[2].bring_back()
+            nodes.bring_back(nodes.members[0])
+        eventually(lambda: counted() == [f"127.0.0.1:{ports[0]} 2 of 2"], within_s=60)
+
     def it_gets_what_is_sent_while_the_senders_node_hangs(self, nodes: RabbitMqNodes):
         """The first message goes to a node that takes its bytes and confirms nothing."""
         with Celery("sender", broker=nodes.url.partition(";")[0], set_as_current=False) as sender:
@@ -216,6 +252,43 @@ class DescribeARabbitMqOfThreeNodes:
             _note(f"sent by another queue after {first_s:.1f} s")
             assert _waiting(sender, "recall") + _waiting(sender, "answer") + _waiting(sender, "rerank") >= 7
 
+    def it_gets_what_is_sent_while_the_sender_reaches_one_node_alone(self, nodes: RabbitMqNodes):
+        """The nodes reach each other, and the sender is connected to one that it loses."""
+        with Celery("sender", broker=nodes.url, set_as_current=False) as sender:
+            sender.conf.update(_sending("ingest"))
+            eventually(lambda: _is_sent(sender), within_s=30)
+            for reached in nodes.members:
+                others = [node for node in nodes.members if node is not reached]
+                for node in others:
+                    node.strike("cut off")
+                try:
+                    assert _is_sent(sender)
+                finally:
+                    for node in others:
+                        node.bring_back()
+
+    def it_gets_a_query_whose_senders_connection_breaks(self, nodes: RabbitMqNodes):
+        """Its node is lost after the last query, and the sender notices while it sends the next one."""
+        environment = {**os.environ, "CHORDWISE_BROKER_URL": nodes.url}
+        command = [sys.executable, "-c", _SENDER]
+        with subprocess.Popen(command, cwd=ROOT, env=environment, stdin=PIPE, stdout=PIPE, text=True) as sender:
+            assert sender.stdin is not None
+            assert sender.stdout is not None
+
+            def is_sent() -> str:
+                sender.stdin.write("\n")
+                sender.stdin.flush()
+                return sender.stdout.readline().strip()
+
+            assert is_sent() == "sent"
+            for lost in nodes.members:
+                lost.strike("cut off")
+                try:
+                    assert is_sent() == "sent"
+                finally:
+                    lost.bring_back()
+            sender.stdin.close()
+
     def it_refuses_messages_while_most_nodes_hang(self, nodes: RabbitMqNodes):
         with Celery("sender", broker=nodes.url, set_as_current=False) as sender:
             sender.conf.update(_sending("ingest"))
@@ -235,9 +308,10 @@ class DescribeARabbitMqOfThreeNodes:
 
 def _sending(*queues: str) -> dict[str, object]:
     """Return the settings by which the product sends messages to these queues."""
-    names = ("task_publish_retry", "task_publish_retry_policy", "broker_connection_timeout", "broker_transport_options")
+    names = ("task_publish_retry", "broker_connection_timeout", "broker_transport_options")
     return {name: producer.conf[name] for name in names} | {
         "task_publish_retry": True,
+        "task_publish_retry_policy": retry_policy(3),
         "broker_transport_options": {**producer.conf.broker_transport_options, **options_for_nodes(3)},
         "task_queues": [TaskQueue(name, Exchange(name), routing_key=name) for name in queues],
     }

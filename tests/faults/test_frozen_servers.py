@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 from pydantic import SecretStr
@@ -15,6 +15,7 @@ from pipeline.database.engines import LockHeld, mysql_engine, mysql_errors, post
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.database.worker_heartbeats import SIGN_EVERY_S
 from pipeline.errors import OutcomeUnknown, StoreUnavailable
+from pipeline.resources import Resources
 from pipeline.semantic.vector_index_store import index_builder
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own
@@ -71,6 +72,17 @@ def ends_in_time(server: str, within_s: float = SILENT_S + _LATE_S) -> Iterator[
     with pytest.raises(StoreUnavailable), mysql_errors() if server == "mysql" else postgres_errors():
         yield
     assert time.monotonic() - began < within_s
+
+
+class DescribeALostConnection:
+    def it_is_an_outage_also_if_the_check_of_the_tenant_meets_it_first(self, near, proxies):
+        """The engine asks for the tenant before it inserts anything of it."""
+        insert = text("INSERT INTO feedback (tenant_id) VALUES (:tenant)")
+        with closing(Resources(near)) as use, mysql_errors(), use.mysql.connect() as connection:
+            connection.execute(text("SELECT 1"))
+            proxies["mysql"].cut()
+            with pytest.raises(StoreUnavailable), mysql_errors():
+                connection.execute(insert, {"tenant": "t"})
 
 
 class DescribeAFrozenServer:

@@ -17,10 +17,11 @@ from pipeline.administration import claim_idempotency_key
 from pipeline.database.engines import Conflict
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import StoreUnavailable
+from pipeline.maintenance import examine_nodes
 from pipeline.maintenance.verify import verify
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
-from pipeline.settings import Settings
+from pipeline.settings import Settings, load
 from pipeline.tenants.idempotency import Claimed, Running
 from tests.conftest import make_tables, make_tenant, redis_of_its_own
 from tests.support.clients.operating import eventually
@@ -76,6 +77,29 @@ def nodes(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Itera
 @pytest.fixture(scope="module")
 def tenant(nodes: Nodes) -> TenantId:
     return make_tenant(nodes.uses[0])[0]
+
+
+class DescribeTheNodesOfAGalera:
+    def it_counts_them_behind_one_name_and_asks_each_that_is_named(self, nodes: Nodes):
+        used = nodes.uses[0]
+        ports = [member.wire.port for member in nodes.cluster.members if member.wire]
+
+        def counted(use: Resources) -> str:
+            facts = next(facts for facts in examine_nodes.nodes(use) if facts.server == "MySQL")
+            return f"{facts.node} {facts.ready} of {facts.others} {facts.behind}".strip()
+
+        assert counted(used) == f"127.0.0.1:{ports[0]} 2 of 2"
+        several = nodes.cluster.url.replace(
+            str(make_url(nodes.cluster.url).port), ",127.0.0.1:".join(map(str, ports)), 1
+        )
+        named = used.settings.model_copy(update={"mysql_url": load({"mysql_url": several}).mysql_url})
+        with closing(Resources(named)) as use:
+            assert counted(use) == f"127.0.0.1:{ports[0]} 2 of 2 0 transactions"
+            nodes.cluster.members[2].strike("cut off")
+            try:
+                assert counted(use) == f"127.0.0.1:{ports[0]} 1 of 2 0 transactions"
+            finally:
+                nodes.cluster.members[2].bring_back()
 
 
 class DescribeCommitsOnSeveralNodes:

@@ -124,6 +124,7 @@ def _schedules(
 ) -> Iterator[Schedule]:
     every = [
         *(Event(cluster=kind, fault=fault) for kind, cluster in clusters.items() for fault in cluster.faults),
+        *(Event(cluster=kind, fault="handed over") for kind in clusters if kind != "sentinel"),
         Event(cluster="mysql", fault="killed", place=2),
         Event(cluster="postgres", fault="killed", behind=True),
     ]
@@ -180,9 +181,8 @@ def _run(schedule: Schedule, found: Stage, load: Load) -> Iterator[tuple[list[st
         bring_back(event)
     ends = time.monotonic() + _WHOLE_AGAIN_S
     clusters = [cluster for cluster, _ in lost.values()]
-    while not all(cluster.is_whole() for cluster in clusters) and time.monotonic() < ends:
+    while not (is_whole := all(cluster.is_whole() for cluster in clusters)) and time.monotonic() < ends:
         time.sleep(0.5)
-    is_whole = all(cluster.is_whole() for cluster in clusters)
     time.sleep(_WHOLE_FOR_S)
     _wait_until_whole(load, within_s=_AT_MOST_S)
     load.pause()
@@ -206,9 +206,10 @@ def _strike(event: Event, found: Stage) -> tuple[Cluster, Member]:
         time.sleep(_BEHIND_S)
     was_primary = member is cluster.primary()
     say(f"  {event.name}: {member.name}")
-    member.strike(event.fault)
+    cluster.strike(member, event.fault)
     if was_primary:
-        time.sleep(_DECIDES_AFTER_S if isinstance(cluster, PostgresPair) else 0)
+        is_to_decide = isinstance(cluster, PostgresPair) and event.fault != "handed over"
+        time.sleep(_DECIDES_AFTER_S if is_to_decide else 0)
         cluster.take_over()
     return cluster, member
 
@@ -287,7 +288,8 @@ def _print(rows: Sequence[Sequence[str]]) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda number, _: sys.exit(128 + number))
     try:
         sys.exit(main(sys.argv[1:]))
     except Failure as failure:

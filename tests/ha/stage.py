@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
+
+from compose.localstack.processes import identify
 from compose.localstack.progress import say
 from pipeline.resources import Resources
 from pipeline.settings import load
@@ -21,11 +25,18 @@ from tests.support.clients.operating import eventually
 from tests.support.servers.clusters import WatchedRedis, watched_redis
 from tests.support.servers.galera import galera
 from tests.support.servers.haproxy import haproxy, of_gateways
-from tests.support.servers.members import Cluster, Member
+from tests.support.servers.members import Cluster, Fault, Member
 from tests.support.servers.proxy import Proxy
 from tests.support.servers.rabbitmq_nodes import rabbitmq_nodes
 from tests.support.servers.standby import postgres_pair
-from tests.support.stacks.processes import free_port, process, wait_for_http, wait_for_log, worker
+from tests.support.stacks.processes import (
+    free_port,
+    leaving_no_process,
+    process,
+    wait_for_http,
+    wait_for_log,
+    worker,
+)
 from workers.names import Queue
 from workers.roles import ROLES, clock_command
 
@@ -62,6 +73,14 @@ class _Processes:
         self._running.close()
         self._pids = []
 
+    def stop(self) -> None:
+        """SIGTERM, and wait until all have ended."""
+        self._signal(signal.SIGTERM)
+        ends = time.monotonic() + 30
+        while any(identify(pid) for pid in self._pids) and time.monotonic() < ends:
+            time.sleep(0.1)
+        self.kill()
+
     def freeze(self) -> None:
         """SIGSTOP of all."""
         self._signal(signal.SIGSTOP)
@@ -89,6 +108,13 @@ class _Sentinels(Cluster):
     def primary(self) -> Member:
         """Return the one that the sentinels name."""
         return next(each for each in self.members if each.wire and each.wire.port == self.redis.primary())
+
+    def strike(self, lost: Member, fault: Fault) -> None:
+        """Take a member away; one that hands over goes on as a replica."""
+        if fault == "handed over":
+            self.redis.hand_over()
+        else:
+            lost.strike(fault)
 
     def is_whole(self) -> bool:
         """Return whether the other one follows."""
@@ -139,8 +165,8 @@ class _Host:
 
 @contextmanager
 def stage(folder: Path, *, writers: int = 1, rabbitmq: bool = True) -> Iterator[Stage]:
-    """Run everything until the block ends, with logs in ``folder``."""
-    with ExitStack() as whole:
+    """Run everything until the block ends, with logs in ``folder``; no process of it is left then, however it ends."""
+    with leaving_no_process(), ExitStack() as whole:
         mysql = whole.enter_context(galera(folder / "mysql", writers=writers))
         say(f"  MariaDB: {len(mysql.members)} nodes with Galera")
         postgres = whole.enter_context(postgres_pair(folder / "postgres"))
@@ -183,6 +209,7 @@ def stage(folder: Path, *, writers: int = 1, rabbitmq: bool = True) -> Iterator[
         say("  two hosts, each with workers, an indexer, a clock and a gateway")
         url = f"http://127.0.0.1:{public}"
         wait_for_http(f"{url}/readyz", seconds=120)
+        say(f"  standbys: {httpx.get(f'{url}/readyz').json()['dependencies']['standbys']['detail']}")
         made = [make_tenant(use) for _ in hosts]
         tenants = [Tenant(tenant_id=tenant_id, client=whole.enter_context(client(url, key))) for tenant_id, key in made]
         for tenant in tenants:

@@ -152,6 +152,7 @@ async def get_query(caller: Reader, query_id: QueryInPath, wait: Wait | None = N
         state = await state_in_time(caller.tenant_id, query_id, caller.gateway, follows=waiter is not None)
         answer = state.answer
         if answer is None and waiter is not None:
+            caller.gateway.deadlines.follow(state.query)
             answer = await await_answer(state.query, waiter, caller, seconds=seconds)
     if answer is None:
         return json_response({"query_id": query_id, "status": state.status}, headers=_preference(applied))

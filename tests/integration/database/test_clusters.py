@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import time
 from contextlib import closing
@@ -58,6 +59,16 @@ def named(settings: Settings, **urls: str) -> Settings:
 
 @pytest.mark.thorough
 class DescribeARedisUnderSentinels:
+    def it_counts_the_replicas_and_how_far_they_are_behind(self, settings: Settings, watched: WatchedRedis):
+        eventually(watched.is_followed, within_s=60)
+        counted = (
+            rf"the primary server of Redis is 127.0.0.1:{watched.primary()}, 1 of 1 could take over, \d\.\d s behind"
+        )
+        own = named(settings, redis_url=watched.url).model_copy(update={"broker_url": None})
+        assert re.fullmatch(counted, _readiness(own)["detail"])
+        direct = watched.servers[watched.primary()].url
+        assert re.fullmatch(counted, _readiness(named(own, redis_url=direct))["detail"]), "behind one name"
+
     def it_serves_stores_and_messages_before_and_after_a_failover(self, settings: Settings, watched: WatchedRedis):
         own = named(settings, redis_url=watched.url, broker_url=watched.url)
         check_redis(own)
@@ -163,10 +174,30 @@ class DescribeAMariadbWithAReplica:
             found = _readiness(own)
             assert (found["status"], found["required"]) == ("ok", False)
             assert found["detail"] == f"the primary server of MySQL is {used}, 1 of 1 could take over"
+            as_root = [make_url(server.url).set(username="root") for server in (pair.first, pair.second)]
+            run_as(as_root[0], "GRANT REPLICA MONITOR ON *.* TO chordwise@'127.0.0.1'")
+            eventually(pair.has_caught_up)
+            found = _readiness(own)
+            assert found["detail"] == f"the primary server of MySQL is {used}, 1 of 1 could take over, 0.0 s behind"
+            run_as(as_root[1], "STOP SLAVE SQL_THREAD")
+            found = _readiness(own)
+            assert found["detail"] == f"no server could take over from MySQL at {used}"
+            run_as(as_root[1], "START SLAVE")
             pair.second.kill()
             found = _readiness(own)
             assert found["status"] == "warning"
             assert found["detail"] == f"no server could take over from MySQL at {used}"
+
+    def it_counts_the_replicas_that_a_server_behind_one_name_knows(self, settings: Settings, tmp_path: Path):
+        with scratch_databases(settings) as scratch, two_mariadbs(tmp_path) as pair:
+            own = named(scratch, mysql_url=pair.first.url).model_copy(update={"broker_url": None})
+            with closing(Resources(own)) as use:
+                make_tables(use)
+            assert _readiness(own) == {}, "the server tells this user nothing"
+            as_root = make_url(pair.first.url).set(username="root")
+            run_as(as_root, "GRANT REPLICATION MASTER ADMIN ON *.* TO chordwise@'127.0.0.1'")
+            used = f"127.0.0.1:{make_url(pair.first.url).port}"
+            assert _readiness(own)["detail"] == f"the primary server of MySQL is {used}, 1 of 1 could take over"
 
     def it_leaves_a_demoted_server_behind_a_moving_address(self, settings: Settings, tmp_path: Path):
         with two_mariadbs(tmp_path) as pair:
@@ -215,6 +246,22 @@ class DescribeAPostgresqlWithAStandby:
                     _port_of_postgres(engine)
             finally:
                 engine.dispose()
+
+    def it_counts_the_standbys_that_a_server_behind_one_name_knows(self, settings: Settings, tmp_path: Path):
+        with scratch_databases(settings) as scratch, postgres_pair(tmp_path) as pair:
+            first, second = (member.wire.port for member in pair.members if member.wire is not None)
+            alone = pair.url.replace(f",127.0.0.1:{second}", "")
+            own = named(scratch, postgres_url=alone).model_copy(update={"broker_url": None})
+            with closing(Resources(own)) as use:
+                make_tables(use)
+            counted = f"the primary server of PostgreSQL is 127.0.0.1:{first}, 1 of 1 could take over"
+            assert _readiness(own)["detail"] == counted
+            as_administrator = make_url(own.postgres_url.get_secret_value()).set(username="postgres")
+            run_as(as_administrator, "GRANT pg_monitor TO chordwise")
+            eventually(pair.is_whole, within_s=30)
+            assert re.fullmatch(rf"{counted}, \d\.\d s behind", _readiness(own)["detail"])
+            pair.members[1].strike("killed")
+            eventually(lambda: _readiness(own) == {}, within_s=30)
 
     def it_repairs_nothing_once_a_former_primary_answers_beside_its_successor(self, settings: Settings, tmp_path: Path):
         """The address leads to both, as one that an operator forgot to take from the first."""
@@ -313,14 +360,14 @@ def _ask(kind: str, own: Settings) -> None:
 
 
 def _readiness(own: Settings) -> dict[str, Any]:
-    """Return the check of /readyz, in a gateway that has just started, of servers that could take over."""
+    """Return the check of /readyz, in a gateway that has just started, of servers that could take over; empty without one."""
 
     async def ask() -> dict[str, Any]:
         app = create_app(own)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://test") as client:
             for _ in range(3):  # a server that does not answer is waited for beside the first answer
-                found: dict[str, Any] = (await client.get("/readyz")).json()["dependencies"]["standbys"]
-                if found["status"] != "unknown":
+                found: dict[str, Any] = (await client.get("/readyz")).json()["dependencies"].get("standbys", {})
+                if found.get("status") != "unknown":
                     break
                 await asyncio.sleep(2)
         await app.state.gateway.close()

@@ -67,6 +67,8 @@ def waiting(caller: Caller, question: str, **more: object) -> Seen:
     body = {"query_text": question, "namespaces": [caller.namespace], **more}
     response = caller.client.post("/v1/rag/query", json=body)
     took_s = time.monotonic() - started
+    if response.status_code == 202:  # the gateway is about to stop
+        return _fetched(caller, response, started)
     return of_v1(response.json(), took_s) if response.status_code == 200 else _refused(response, took_s)
 
 
@@ -77,6 +79,10 @@ def polled(caller: Caller, question: str, **more: object) -> Seen:
     accepted = caller.client.post("/v1/queries", json=body)
     if accepted.status_code != 202:
         return _refused(accepted, time.monotonic() - started)
+    return _fetched(caller, accepted, started)
+
+
+def _fetched(caller: Caller, accepted: httpx.Response, started: float) -> Seen:
     while True:
         response = caller.client.get(accepted.headers["Location"], params={"wait": 5})
         took_s = time.monotonic() - started

@@ -18,7 +18,7 @@ from compose.localstack.places import StackFolder
 from compose.localstack.processes import Program
 from compose.localstack.servers import rabbitmq, redis
 from tests.support.servers import certificates, newer
-from tests.support.stacks.processes import free_port
+from tests.support.stacks.processes import free_port, stopped, with_children
 
 _STARTS_WITHIN_S = 180.0
 
@@ -48,24 +48,29 @@ class OwnServer:
                 time.sleep(0.05)
 
     def kill(self) -> None:
-        """``kill -9``."""
+        """``kill -9`` of all its processes. PostgreSQL and RabbitMQ give some of theirs a group of their own, and one that is
+        frozen does not notice that the first is gone."""
         _, running = self._running.pop()
-        running.send_signal(signal.SIGKILL)
-        while not processes.finished(running):  # with its children
+        pids = stopped(running.pid)
+        for pid in pids:
+            with suppress(ProcessLookupError):  # it ended meanwhile
+                os.kill(pid, signal.SIGKILL)
+        while not processes.finished(running) or any(processes.identify(pid) for pid in pids):
             time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Have it end in order."""
+        processes.end_children([self._running.pop()])
 
     def freeze(self) -> None:
         """SIGSTOP of all its processes: connections stay open, and nothing is answered."""
-        self._signal(signal.SIGSTOP)
+        stopped(self._running[-1][1].pid)
 
     def thaw(self) -> None:
         """SIGCONT."""
-        self._signal(signal.SIGCONT)
-
-    def _signal(self, number: signal.Signals) -> None:
-        for pid in _with_children(self._running[-1][1].pid):
+        for pid in with_children(self._running[-1][1].pid):
             with suppress(ProcessLookupError):  # it ended meanwhile
-                os.kill(pid, number)
+                os.kill(pid, signal.SIGCONT)
 
     def control(self, *arguments: str, tool: str = "rabbitmqctl") -> str:
         """Have rabbitmqctl or another tool change a RabbitMQ that runs, or look at it; return what it says."""
@@ -78,15 +83,6 @@ class OwnServer:
         """End everything that runs."""
         while self._running:
             self.kill()
-
-
-def _with_children(pid: int) -> list[int]:
-    """Return a process and its descendants, itself first: stopped so, it makes no further ones."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return []
-    return [pid, *(each for child in children for each in _with_children(int(child)))]
 
 
 def own_redis(folder: Path) -> OwnServer:

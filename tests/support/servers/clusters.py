@@ -48,6 +48,12 @@ class WatchedRedis:
         """Return whether a replica that answers has what the primary server has."""
         return _is_followed(self._ask)
 
+    def hand_over(self) -> None:
+        """Have the sentinels make the replica the primary server, and the primary one its replica."""
+        port = self.primary()
+        self._ask.execute_command("SENTINEL", "FAILOVER", NAME)
+        eventually(lambda: self.primary() != port, within_s=60)
+
     def fail_over(self, *, freeze: bool = False) -> OwnServer:
         """Kill or freeze the primary server once it has a replica, and wait until the sentinels have another one; return the
         lost one."""

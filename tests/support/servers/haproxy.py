@@ -49,8 +49,8 @@ def haproxy(folder: Path, *listens: str) -> Iterator[OwnServer]:
             cwd=Path("/"),
         ),
     )
-    server.start()
     try:
+        server.start()
         yield server
     finally:
         server.close()

@@ -8,7 +8,8 @@ from typing import Literal, Protocol
 
 from tests.support.servers.proxy import Proxy
 
-Fault = Literal["killed", "frozen", "cut off"]
+# Handed over: the server ends in order, or becomes a replica, and another one takes over.
+Fault = Literal["killed", "frozen", "cut off", "handed over"]
 
 
 class Running(Protocol):
@@ -19,6 +20,9 @@ class Running(Protocol):
 
     def kill(self) -> None:
         """``kill -9``."""
+
+    def stop(self) -> None:
+        """Have it end in order."""
 
     def freeze(self) -> None:
         """SIGSTOP."""
@@ -41,6 +45,8 @@ class Member:
         self.fault = fault
         if fault == "killed":
             self.server.kill()
+        elif fault == "handed over":
+            self.server.stop()
         elif fault == "frozen":
             self.server.freeze()
         if fault != "frozen" and self.wire is not None:
@@ -48,7 +54,7 @@ class Member:
 
     def bring_back(self) -> None:
         """End the fault."""
-        if self.fault == "killed":
+        if self.fault in ("killed", "handed over"):
             self.server.start()
         elif self.fault == "frozen":
             self.server.thaw()
@@ -69,6 +75,10 @@ class Cluster:
         """Return the member that does the work: by default the one with most connections."""
         wires = [(member.wire.connected if member.wire else 0, member) for member in self.members]
         return max(wires, key=lambda each: each[0])[1]
+
+    def strike(self, lost: Member, fault: Fault) -> None:
+        """Take a member away."""
+        lost.strike(fault)
 
     def take_over(self) -> None:
         """Do what the operator's tool does once the primary is lost: by default nothing, because the cluster does it."""

@@ -107,7 +107,7 @@ class PostgresPair(Cluster):
         """Let a former primary follow the new one: it may have transactions that nobody else has."""
         server, leader = self.members.index(lost), self._server(self._first)
         if server != self._first:
-            if lost.fault != "killed":
+            if lost.fault not in ("killed", "handed over"):
                 lost.server.kill()
             self._server(server).copy(leader)
             lost.fault = "killed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
@@ -9,12 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from compose.localstack import processes
 from pipeline.settings import Settings
 from tests.support.repository.project import ROOT
 from workers.names import Queue
@@ -62,14 +64,63 @@ def process(
 
 
 def end(running: subprocess.Popen[bytes], how: signal.Signals) -> None:
-    """Send a signal to the whole group and wait until its leader is gone."""
-    if running.poll() is None:
-        os.killpg(running.pid, how)
-        try:
-            running.wait(timeout=15)
-        except subprocess.TimeoutExpired:
-            os.killpg(running.pid, signal.SIGKILL)
-            running.wait(timeout=15)
+    """Send a signal to the whole group, and wait until its leader is gone; kill what is left of the group then."""
+    if processes.finished(running):
+        return
+    os.killpg(running.pid, how)
+    ends = time.monotonic() + 15
+    while not processes.finished(running):
+        if time.monotonic() > ends:
+            processes.signal_group(running.pid, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+_PR_SET_CHILD_SUBREAPER = 36
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def leaving_no_process() -> Iterator[None]:
+    """Kill every process that began below this one in the block, however the block ends: also those in a group of their
+    own, and those whose parent was killed, which Linux hands to this process from now on. A second Ctrl-C does not interrupt
+    it. Call it in the main thread, once in a process."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    before = set(with_children(os.getpid()))
+    try:
+        yield
+    finally:
+        for number in _ENDINGS:
+            signal.signal(number, signal.SIG_IGN)
+        while left := [pid for pid in with_children(os.getpid()) if pid not in before and processes.identify(pid)]:
+            for pid in left:
+                with suppress(ProcessLookupError):  # it ended meanwhile
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
+        with suppress(ChildProcessError):  # none is left
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+
+def stopped(pid: int) -> list[int]:
+    """Stop a process and its descendants, and return them. Each is stopped before its children are looked at, so that it
+    makes no further ones."""
+    found = []
+    for each in with_children(pid):
+        with suppress(ProcessLookupError):  # it ended meanwhile
+            os.kill(each, signal.SIGSTOP)
+        found.append(each)
+    return found
+
+
+def with_children(pid: int) -> Iterator[int]:
+    """Yield a process and its descendants, each before its own children."""
+    yield pid
+    children: list[str] = []
+    for thread in Path(f"/proc/{pid}/task").glob("*"):
+        with suppress(OSError):  # it ended meanwhile
+            children += (thread / "children").read_text().split()
+    for child in children:
+        yield from with_children(int(child))
 
 
 def worker(  # type: ignore[no-untyped-def]

@@ -60,7 +60,7 @@ def disk(free: int) -> DiskSpace:
     return DiskSpace(holds="mysql", free_bytes=free, total_bytes=100)
 
 
-NODES = doctor.NodeFacts(server="PostgreSQL", node="one:5432", others=2, ready=1, lag_s=0.42)
+NODES = doctor.NodeFacts(server="PostgreSQL", node="one:5432", others=2, ready=1, behind="0.4 s")
 FLOWER = FlowerFacts(url="http://127.0.0.1:5555", status=401)
 
 

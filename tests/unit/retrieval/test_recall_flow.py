@@ -14,7 +14,7 @@ from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Envelope, Query
 from pipeline.records import ChannelName, ChunkId, QueryId, TenantId
 from pipeline.resources import Resources
-from pipeline.retrieval.answer_query import ask_and_report, recall
+from pipeline.retrieval.answer_query import answer, ask_and_report, recall
 from tests.support.corpora.queries import query_of
 from tests.support.stacks.patience import SPARE_S
 
@@ -91,20 +91,30 @@ class DescribeAHeaderTask:
     def it_leaves_a_channel_alone_that_a_worker_began_after_it_was_sent_again(self, use, ends):
         """Two copies of each header are sent again, and the first one may be late as well."""
         open_query(use)
+        sent_at = time.time() - 0.01
         if ends:
-            recall(TENANT, QUERY, FakeChannel(finds), use, worker="first", again=True)
+            recall(TENANT, QUERY, FakeChannel(finds), use, worker="first", again_since=sent_at)
         else:
             use.queries(TENANT).load(QUERY, begins=ChannelName.KEYWORD, worker="first")
         second = FakeChannel(finds)
-        assert recall(TENANT, QUERY, second, use, worker="second", again=True) is None
+        assert recall(TENANT, QUERY, second, use, worker="second", again_since=sent_at) is None
         assert second.calls == 0
         assert use.queries(TENANT).state(QUERY).ran[ChannelName.KEYWORD].worker == "first"
 
     def it_asks_a_channel_that_no_worker_began_before_it_was_sent_again(self, use):
         open_query(use)
         channel = FakeChannel(finds)
-        assert recall(TENANT, QUERY, channel, use, worker="second", again=True) is not None
+        assert recall(TENANT, QUERY, channel, use, worker="second", again_since=time.time()) is not None
         assert channel.calls == 1
+
+    def it_asks_a_channel_once_more_whose_worker_hangs(self, use):
+        open_query(use)
+        use.queries(TENANT).load(QUERY, begins=ChannelName.KEYWORD, worker="frozen")
+        sent_at = time.time() + 0.01
+        channel = FakeChannel(finds)
+        assert recall(TENANT, QUERY, channel, use, worker="second", again_since=sent_at) is not None
+        assert channel.calls == 1
+        assert use.queries(TENANT).state(QUERY).ran[ChannelName.KEYWORD].worker == "second"
 
     def it_does_not_wait_for_a_channel_that_hangs(self, use):
         open_query(use, timeout_ms=100)
@@ -160,6 +170,19 @@ class DescribeAHeaderTask:
 
         state = recall(TENANT, QUERY, FakeChannel(breaks), use)
         assert [envelope.status for envelope in state.envelopes] == ["ok"]
+
+    def it_has_its_answer_stored_once_redis_is_back(self, use):
+        """As a server that is elected a second after the last one was lost."""
+        open_query(use)
+        state = recall(TENANT, QUERY, FakeChannel(raises(KeyError("a bug"))), use)
+        pool = use.redis.connection_pool
+        connection = pool.get_connection()
+        server = connection._server
+        pool.release(connection)
+        server.connected = False
+        threading.Timer(0.3, setattr, (server, "connected", True)).start()
+        assert answer(TENANT, QUERY, use, {}, known=state)
+        assert use.queries(TENANT).state(QUERY).status == "failed"
 
     def it_gives_the_same_envelope_when_it_runs_twice(self, use):
         open_query(use)

@@ -4,6 +4,7 @@ clock is the test's."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +36,7 @@ class Stage:
             "a pump", query_id=QueryId("q1"), tenant_id=TenantId("acme"), plan=plan, deadline_s=left_s
         )
         self.ran: dict[str, ChannelRun] = {}
+        self.elapsed_ms: dict[str, float] = {}
         self.is_open = True
         self.sent: list[Sent] = []
         self.finished: list[Queue] = []
@@ -61,7 +63,12 @@ class Stage:
         if not self.is_open:
             return None
         return QueryState(
-            query=self.query, status="running", envelopes=(), elapsed_ms={}, answer=None, ran=dict(self.ran)
+            query=self.query,
+            status="running",
+            envelopes=(),
+            elapsed_ms=dict(self.elapsed_ms),
+            answer=None,
+            ran=dict(self.ran),
         )
 
     async def _served(self, _queues: Sequence[str]) -> tuple[str, ...]:
@@ -82,6 +89,59 @@ class Stage:
         return None
 
 
+def _began(ago_s: float) -> ChannelRun:
+    return ChannelRun(time.time() - ago_s, "worker")
+
+
+class DescribeAQueryOfAWorkerThatHangs:
+    """The time of its beginning is the system's, which does not turn: the worker began so many seconds before now."""
+
+    async def it_is_sent_again_for_the_channels_that_take_longer_than_they_may(self):
+        stage = Stage()
+        stage.ran = {KEYWORD: _began(0.5), SEMANTIC: _began(1.2)}
+        timer = stage.start()
+        await stage.pass_s(2.0)
+        timer.stop()
+        assert stage.sent == [(1.5, [SEMANTIC], Queue.RERANK)]
+
+    async def it_is_not_sent_again_for_a_channel_that_has_reported(self):
+        stage = Stage()
+        stage.ran, stage.elapsed_ms = {KEYWORD: _began(1.2), SEMANTIC: _began(1.2)}, {SEMANTIC: 20.0}
+        timer = stage.start()
+        await stage.pass_s(2.0)
+        timer.stop()
+        assert stage.sent == [(1.5, [KEYWORD], Queue.RERANK)]
+
+    @pytest.mark.parametrize(("reported_s", "queues"), [(0.1, []), (1.5, [Queue.RERANK])])
+    async def it_is_finished_by_another_worker_if_it_has_been_composed_for_long(
+        self, reported_s: float, queues: list[Queue]
+    ):
+        stage = Stage()
+        stage.ran = {KEYWORD: _began(reported_s + 0.02), SEMANTIC: _began(reported_s + 0.02)}
+        stage.elapsed_ms = {KEYWORD: 20.0, SEMANTIC: 20.0}
+        timer = stage.start()
+        await stage.pass_s(2.0)
+        timer.stop()
+        assert (stage.sent, stage.finished) == ([], queues)
+
+
+class DescribeAQueryOfAGatewayThatIsGone:
+    async def it_is_sent_again_and_finished_by_the_gateway_where_its_client_waits(self):
+        stage = Stage()
+        stage.timers.follow(stage.query)
+        await stage.pass_s(3.0)
+        assert stage.sent == [(1.5, [KEYWORD, SEMANTIC], Queue.RERANK), (2.2, [KEYWORD, SEMANTIC], Queue.RECALL)]
+        assert stage.finished == [Queue.ANSWER]
+
+    async def it_has_one_timer_however_often_its_client_comes(self):
+        stage = Stage()
+        timer = stage.start()
+        stage.timers.follow(stage.query)
+        await stage.pass_s(2.0)
+        timer.stop()
+        assert len(stage.sent) == 1
+
+
 class DescribeAQueryThatNoWorkerHasBegun:
     async def it_is_sent_again_at_half_of_its_time_by_other_processes_and_then_by_another_queue(self):
         stage = Stage()
@@ -93,7 +153,7 @@ class DescribeAQueryThatNoWorkerHasBegun:
 
     async def it_is_sent_again_for_the_channels_alone_that_no_worker_has_begun(self):
         stage = Stage()
-        stage.ran = {KEYWORD: ChannelRun(0.0, "worker")}
+        stage.ran = {KEYWORD: _began(0.1)}
         timer = stage.start()
         await stage.pass_s(2.0)
         timer.stop()
@@ -106,7 +166,7 @@ class DescribeAQueryThatNoWorkerHasBegun:
         stage = Stage(in_lane=why == "the lane has it")
         stage.is_open = why != "it waits for a place"
         if why == "every channel was begun":
-            stage.ran = {name: ChannelRun(0.0, "worker") for name in (KEYWORD, SEMANTIC)}
+            stage.ran = {name: _began(0.1) for name in (KEYWORD, SEMANTIC)}
         timer = stage.start()
         await stage.pass_s(1.4)
         if why == "it was answered":

@@ -36,7 +36,7 @@ _PATTERNS = [
 ]
 
 
-NODES = doctor.NodeFacts(server="MySQL", node="one:3306", others=1, ready=1, lag_s=0.4)
+NODES = doctor.NodeFacts(server="MySQL", node="one:3306", others=1, ready=1, behind="0.4 s")
 SPLIT = one_primary.two_primaries("one:3306 (server_id 1)", "two:3306 (server_id 2)")
 SIGN = ProcessSign(host="a", name="queries@a", serves=("recall", "answer"))
 
@@ -162,7 +162,9 @@ class DescribeDetails:
             str(MYSQL_HERE.held_up("no answer to the statement within 2 s")),
             doctor.circuits(["semantic"]).detail,
             doctor.standbys([replace(NODES, ready=0)]).detail,
-            *doctor.standbys([NODES, replace(NODES, server="RabbitMQ", lag_s=None)]).detail.split("; "),
+            *doctor.standbys(
+                [NODES, replace(NODES, behind="3 transactions"), replace(NODES, server="RabbitMQ", behind="")]
+            ).detail.split("; "),
             *str(SPLIT).split("; "),
             SPLIT.public,
             errors.WrongInstallation("", two_primaries="PostgreSQL").public,
