@@ -96,7 +96,7 @@ def withheld(unseen: Iterable[Element]) -> list[str]:
 
 # Remarks of programs that describe pictures themselves.
 _OF_PROGRAM = re.compile(
-    r"(?i)\s*(?:description (?:automatically )?generated|AI-generated content|描述已自动生成|AI 生成的内容).*$"
+    r"(?i)(?:description (?:automatically )?generated|AI-generated content|描述已自动生成|AI 生成的内容).*$"
 )
 _PICTURE_NAME = re.compile(
     r"(?i)$|\w:\\|https?:\S*$|(?:image|img|picture|photo|grafik|bild|图片?|图像|画像|logo)[\s_-]*\d*$"
@@ -106,7 +106,7 @@ _PICTURE_NAME = re.compile(
 
 def picture_text(alternative: str | None) -> str:
     """Return the alternative text of a picture in one line; empty if it is the name of a file or the like."""
-    text = _OF_PROGRAM.sub("", one_line(alternative or ""))
+    text = _OF_PROGRAM.sub("", one_line(alternative or "")).strip()
     return "" if _PICTURE_NAME.match(text) else text
 
 

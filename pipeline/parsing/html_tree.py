@@ -49,7 +49,7 @@ _SIZE = re.compile(r"font-size\s*:\s*+(?!0+(?:\.0*)?(?:px|pt|em|rem|%)?\s*(?:[!;
 _WHITE = re.compile(r"(?i)(?<![\w-])color\s*+:\s*+(?:white|#(?:f\wf\wf\w|fff)|rgb\((?:25\d[, ]*){3}\))\s*(?:[!;\"']|$)")
 _NO_GROUND = r"none|transparent|white|#fff|inherit|initial|0"  # that white text could stand on
 _GROUND = re.compile(rf"(?i)background(?:-color|-image)?\s*+(?:=|:\s*+(?!{_NO_GROUND}))|bgcolor|stylesheet")
-_MOVES = re.compile(r"(?:animation|transition)[\w-]*\s*+:|opacity\s*+:\s*+(?:0?\.\d*[1-9]|[1-9])", re.IGNORECASE)
+_MOVES = re.compile(r"(?:animation|transition)[\w-]{0,30}+\s*+:|opacity\s*+:\s*+(?:0?\.\d*[1-9]|[1-9])", re.IGNORECASE)
 
 
 def set_of(names: str) -> frozenset[str]:

@@ -83,7 +83,7 @@ _TEX: _Rules = (
     (r"\\(?:begin|end)\{(?:equation|align|gather|multline|displaymath|eqnarray)\*?\}", "$$"),
     (r"\\item(?:\[([^\]\n]*)\])?[ \t]*", lambda item: f"\n- {item[1] + ' ' if item[1] else ''}"),
     (rf"\\(?:begin|end)\{{[a-z]+\*?\}}{_OPTIONS}", "\n"),
-    (rf"\\(?:emph|text[a-z][a-z]|caption|author|date|href{_NAME}|url)\{{([^{{}}]{{0,2000}})\}}", r"\1"),
+    (rf"\\(?:emph|text[a-z][a-z]|caption|auth[a-z]r|date|href{_NAME}|url)\{{([^{{}}]{{0,2000}})\}}", r"\1"),
     (r"\\footnote\{([^{}]{0,2000})\}", r" (\1)"),
     (r"\\(?:cite[a-z]*|(?:eq|auto|c)?ref)(?:\[[^\]\n]*\])*\{([^{}\n]*)\}", r"[\1]"),
     (r"\\([%&_#$])(?!\w*\$)", r"\1"),
