@@ -10,7 +10,7 @@ from chordwise.contract.record import Answered, Complete
 JobStatus = Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
 WaitingReason = Literal["queued_behind_others", "no_worker", "paused", "retrying"]
 FailureReasonName = Literal["rejected", "gave_up", "bug"]
-Outcome = Literal["created", "replaced", "unchanged", "skipped", "superseded", "refused", "answered"]
+Outcome = Literal["created", "replaced", "unchanged", "skipped", "superseded", "refused", "answered", "listed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
