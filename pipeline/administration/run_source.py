@@ -42,7 +42,6 @@ from pipeline.ingestion.run import take_next
 from pipeline.ingestion.yield_turn import Ring
 from pipeline.jobs.ledger_store import ItemClaim, Ledger
 from pipeline.outages import tolerate_outage
-from pipeline.parsing.formats import JSONL
 from pipeline.parsing.sniffing import media_type_of_fetched
 from pipeline.records import DocumentId, FailureReason, IngestQueue, Namespace, TenantId, Upload
 from pipeline.resources import Resources
@@ -63,6 +62,7 @@ _MOST_OPEN: Final = 512  # documents of a run under way: their bytes wait in MyS
 _LOOK_AGAIN_S: Final = 0.5
 _LONGEST_WAIT_S: Final = 900.0  # for these, as while the job is paused; then the run goes back
 _LISTING_S: Final = 3600.0
+_JSON_LINES: Final = (".jsonl", ".ndjson")
 _COMPARED, _REMOVED = 1000, 100  # documents in a transaction
 _AT_ONCE = threading.BoundedSemaphore(2)  # runs of a process
 
@@ -243,7 +243,7 @@ class _Run:
             if not body or body.isspace():
                 raise Rejected("it is empty")
             media_type = media_type_of_fetched(body, declared=None, uri=f"/{file.path}")
-            if media_type.partition(";")[0] == JSONL:
+            if file.path.lower().endswith(_JSON_LINES):
                 raise Rejected("JSON lines are many documents: send them to /v1/files")
         except Rejected as error:
             self._note("skipped", file.path, str(error))
