@@ -57,9 +57,7 @@ def show_source(source_id: SourceIdArgument, namespace: NamespaceOption) -> None
 
 @sources.command()
 def add(
-    url: Annotated[
-        str, Argument(help="Such as file:///folder, s3://bucket/path or git+https://host/repository.")
-    ],
+    url: Annotated[str, Argument(help="Such as file:///folder, s3://bucket/path or git+https://host/repository.")],
     namespace: Annotated[str, Option("--namespace", "-n", help="The namespace of its documents.")],
     every: Annotated[str, Option("--every", help="From one run to the next: 30m, 1h, 1d.")] = "1h",
     rules: Annotated[

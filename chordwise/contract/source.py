@@ -14,7 +14,7 @@ Pattern = Annotated[str, Length(1024, least=1, example="handbook/**/*.md")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRule:
-    """What becomes of the files whose path matches `path`: `*` stands for anything within a folder, `**` for any folders.
+    """The documents that files become whose path matches `path`: `*` stands for anything within a folder, `**` for any folders.
     All rules that match apply, in order: tags and metadata are added, the last `document_id`, `type` and `readers` hold.
     `document_id` may hold `{path}`, `{folder}`, `{name}` and `{stem}`. `skip`: such a file is no document."""
 
@@ -38,7 +38,7 @@ class SourceChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRun:
-    """What the latest run found. `listed`: files of the source; `changes`: the first hundred. `error`: why it ended before
+    """The result of the latest run. `listed`: files of the source; `changes`: the first hundred. `error`: why it ended before
     it was through, null if it did not. It has ended when `ended_at` is set; its job ends with its last document."""
 
     started_at: datetime

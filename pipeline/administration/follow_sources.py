@@ -40,7 +40,7 @@ _LOOK_AGAIN_S: Final = 60.0  # at a source whose last run has not ended
 _NAME_S: Final = 5.0
 
 
-class TooManySources(Exception):
+class TooManyFollowed(Exception):
     """The tenant follows as many sources as allowed."""
 
 
@@ -58,7 +58,7 @@ def follow(
     ring: Ring,
 ) -> tuple[StoredFollow, bool]:
     """Follow a source from now on, or one that is followed already by other rules or with another secret; return it and
-    whether it is new. Its first run begins at once. Raises NotAllowed for its address, TooManySources."""
+    whether it is new. Its first run begins at once. Raises NotAllowed for its address, TooManyFollowed."""
     _require_address(url, secret or {}, use.settings)
     source_id = source_id or derived_source_id(tenant_id, namespace, uri=url, document_id="")
     sealed = None if secret is None else _sealed(secret, sealed_row(tenant_id, namespace, source_id), use.settings)
@@ -70,7 +70,7 @@ def follow(
             count = store.lock()
             earlier = store.one(namespace, source_id, lock=True)
             if earlier is None and count >= MOST_SOURCES:
-                raise TooManySources(f"There are {MOST_SOURCES} followed sources already, and no more may be added.")
+                raise TooManyFollowed(f"There are {MOST_SOURCES} followed sources already, and no more may be added.")
             store.put(namespace, source_id, url, every_s, to_json(list(rules)), sealed)
             Audit(work.connection, tenant_id).wrote("source_follow", namespaces=[namespace], ids=[source_id])
             _start(tenant_id, namespace, source_id, work, request_id=request_id, ring=ring)

@@ -1,7 +1,7 @@
 """The sources that are followed. Their secrets leave this module encrypted only."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,7 +20,7 @@ class StoredFollow(FollowedSource):
 
     namespace: Namespace
     source_id: str
-    secret: bytes | None
+    secret: bytes | None = field(repr=False)
     confirmed_removals: int | None
 
 

@@ -1,6 +1,6 @@
-"""What the parser process is asked and answers, as headers and bodies of frames (`pipes`). A document or a book is answered as
-JSON of its record. A frame with only a stage, before the answer, reports that the stage, or the next page of it, has
-begun."""
+"""Requests to the parser process and its answers, as headers and bodies of frames (`pipes`). A document or a book is
+answered as JSON of its record. A frame with only a stage, before the answer, reports that the stage, or the next page of
+it, has begun."""
 
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -118,7 +118,7 @@ def _filesystem(scheme: str, host: str, port: int | None, secret: Mapping[str, s
 
         return AzureBlobFileSystem(**secret, **alone)
     if scheme == "sftp":
-        return _sftp(host, port, secret, alone)
+        return _sftp(host, port, secret)
     from webdav4.fsspec import WebdavFileSystem
 
     at = f"{host}:{port}" if port else host
@@ -143,7 +143,7 @@ def _s3(secret: Mapping[str, str], alone: Mapping[str, Any]) -> Any:
     )
 
 
-def _sftp(host: str, port: int | None, secret: Mapping[str, str], alone: Mapping[str, Any]) -> Any:
+def _sftp(host: str, port: int | None, secret: Mapping[str, str]) -> Any:
     import asyncssh
     from sshfs import SSHFileSystem
 
@@ -165,8 +165,8 @@ def _sftp(host: str, port: int | None, secret: Mapping[str, str], alone: Mapping
         agent_path=None,
         connect_timeout=_TIMEOUT_S,
         sftp_client_kwargs={"path_errors": "surrogateescape"},
+        skip_instance_cache=True,
         **{"client_keys": None, **keys},
-        **alone,
     )
 
 
@@ -181,7 +181,7 @@ async def _take(listed: AsyncIterator[Mapping[str, Any]], most: int) -> list[Map
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Let no error of a store past this module. Their texts may name keys and hosts, so only their kinds are told."""
+    """Let no error of a store past this module. Their texts may name keys and hosts; a run reports only their kinds."""
     try:
         yield
     except (FetchRefused, FetchFailed, FileNotFoundError):

@@ -1,4 +1,4 @@
-"""What a source lists, in a file of SQLite while its run lasts: a million files need no memory."""
+"""The listing of a source, in a file of SQLite while its run lasts: a million files need no memory."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What becomes of the files of a source by its rules: ids, types, tags, metadata and readers by path."""
+"""The rules of a source: ids, types, tags, metadata and readers by path."""
 
 import json
 import re

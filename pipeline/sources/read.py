@@ -87,7 +87,7 @@ def open_reader(order: Mapping[str, Any]) -> SourceReader:
 
 
 def _failure(error: Exception) -> dict[str, Any]:
-    """Return the frame of an error. Texts of libraries may hold keys, so others are told by their kind."""
+    """Return the frame of an error. Texts of libraries may hold keys, so it has only the kind of theirs."""
     if guard.refused:
         guard.refused.clear()
         return {"error": "FetchRefused", "detail": "the source has an address that this installation may not ask"}

@@ -81,7 +81,7 @@ async def follow(caller: Writer, sent: Json[SourceRequest]) -> Response:
     except NotAllowed as error:
         errors = [{"pointer": "/url", "detail": str(error)}]
         raise invalid(errors, code=error.code, detail=f"The URL: {error}.") from None
-    except flow.TooManySources as error:
+    except flow.TooManyFollowed as error:
         raise Problem(409, "too_many_sources", str(error)) from None
     view = await _view(caller, followed.namespace, followed.source_id)
     return json_response(view, status=201 if is_new else 200)
