@@ -58,6 +58,14 @@ class Usage(Answered):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UsageRow(Usage):
+    """The cost in one day, for one job or model, or for one purpose. `key` is empty for work without a
+    job: queries, edits, repairs, calls of the language model."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobState(Answered):
     """The fields of a job that every description of it has."""
 

@@ -197,6 +197,17 @@ export interface BookCategories {
   greeting: BookStatistics;
 }
 
+/** An error or an omission in a book, with its position. Without `row`, the whole sheet is meant; `cell` is like `D7` in workbooks and null in JSON. */
+export interface BookFlaw {
+  sheet: string;
+  row: number | null;
+  column: string | null;
+  cell: string | null;
+  code: string;
+  detail: string;
+  pointer: string;
+}
+
 /** Rows of a book. `read` is `accepted` + `refused` + `duplicates`; `grades` and `tags` are of accepted rows, a row without a grade under the empty name, and of tags the 100 most frequent. */
 export interface BookStatistics {
   read: number;
@@ -510,7 +521,7 @@ export interface Degradation {
   detail: string;
 }
 
-/** One message to one endpoint: `delivery_id` is its `webhook-id`, the same at every attempt. */
+/** One message to one endpoint: `delivery_id` is its `webhook-id`, the same at every attempt. `body`: the message, as it is signed and sent; absent in lists. */
 export interface Delivery {
   delivery_id: string;
   event: string;
@@ -523,6 +534,7 @@ export interface Delivery {
   ended_at: string | null;
   last_status: number | null;
   last_error: string | null;
+  body?: string;
 }
 
 /** One page of deliveries, newest first. */
@@ -536,26 +548,10 @@ export interface DeliveryQueued {
   delivery_id: string;
 }
 
-/** A delivery and its message, as it is signed and sent. */
-export interface DeliveryWithBody {
-  delivery_id: string;
-  event: string;
-  job_id: string | null;
-  state: "pending" | "delivered" | "dead";
-  attempts: number;
-  created_at: string;
-  last_attempt_at: string | null;
-  next_attempt_at: string | null;
-  ended_at: string | null;
-  last_status: number | null;
-  last_error: string | null;
-  body: string;
-}
-
 /** All checks. `ok` is false if any failed; warnings do not count. */
 export interface Diagnosis {
   ok: boolean;
-  findings: FindingBody[];
+  findings: Finding[];
 }
 
 /** The complete dictionary; it replaces the previous one. It applies to queries within seconds, and to no stored data. */
@@ -772,17 +768,6 @@ export interface ErrorPlace {
   detail: string;
 }
 
-/** An error or an omission in a book, with its position. Without `row`, the whole sheet is meant; `cell` is like `D7` in workbooks and null in JSON. */
-export interface ExampleFlaw {
-  sheet: string;
-  row: number | null;
-  column: string | null;
-  cell: string | null;
-  code: string;
-  detail: string;
-  pointer: string;
-}
-
 /** The example library of a namespace. */
 export interface ExampleStatistics {
   namespace: string;
@@ -797,9 +782,9 @@ export interface ExamplesReport {
   status: "queued" | "validated";
   total: number;
   statistics: BookCategories;
-  errors: ExampleFlaw[];
+  errors: BookFlaw[];
   errors_total: number;
-  warnings: ExampleFlaw[];
+  warnings: BookFlaw[];
   warnings_total: number;
 }
 
@@ -968,9 +953,9 @@ export interface FiltersIn {
 }
 
 /** One check; `advice` says what to do, and is empty if all is well. `cause`: the failing check from which this result follows, empty if it stands for itself; a check of severity `unknown` cannot be judged while its cause lasts. */
-export interface FindingBody {
+export interface Finding {
   check: string;
-  severity: Severity;
+  severity: string;
   detail: string;
   advice: string;
   cause: string;
@@ -1849,9 +1834,6 @@ export interface SelectionPlan {
   group_size?: number;
 }
 
-/** The severity of a finding: nothing to do, to be looked at, something does not work or is in danger; ``unknown``: cannot be judged while something else fails. */
-export type Severity = "ok" | "unknown" | "warning" | "failed";
-
 /** A process that has given no sign of life `since` then although it did not end in order: killed, frozen, or cut off. `served`: its queues, or `gateway`, `indexer`, `clock`. */
 export interface SilentProcess {
   host: string;
@@ -1967,7 +1949,7 @@ export interface SourceRuleIn {
   readers?: string[] | null;
 }
 
-/** What the latest run found. `listed`: files of the source; `changes`: the first hundred. `error`: why it ended before it was through, null if it did not. It has ended when `ended_at` is set; its job ends with its last document. */
+/** The result of the latest run. `listed`: files of the source; `changes`: the first hundred. `error`: why it ended before it was through, null if it did not. It has ended when `ended_at` is set; its job ends with its last document. */
 export interface SourceRun {
   started_at: string;
   ended_at: string | null;
@@ -2954,7 +2936,7 @@ export class Operations extends Transport {
   getWebhookDelivery(webhookId: string, deliveryId: string, params?: {
     /** Seconds to hold the answer for, unless it is settled sooner. */
     wait?: number;
-  }, options?: RequestOptions): Promise<DeliveryWithBody>;
+  }, options?: RequestOptions): Promise<Delivery>;
   /** Resend a delivery: `POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver` */
   redeliverWebhookDelivery(webhookId: string, deliveryId: string, options?: RequestOptions): Promise<DeliveryQueued>;
   /** Disable a webhook: `POST /v1/webhooks/{webhook_id}/disable` */

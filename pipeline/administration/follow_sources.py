@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from chordwise.contract.source import FollowedSource
 from pipeline.administration.delete_documents import delete_source
 from pipeline.administration.run_source import sealed_row
 from pipeline.database.encryption import SecretCipher
@@ -17,7 +18,7 @@ from pipeline.database.rows import now, to_json
 from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.document_sources import derived_source_id
-from pipeline.documents.followed_store import FollowedSources, StoredFollow
+from pipeline.documents.followed_store import FollowedSources
 from pipeline.errors import FetchRefused
 from pipeline.ingestion.yield_turn import Ring
 from pipeline.jobs.job_view_store import JobViews
@@ -56,15 +57,15 @@ def follow(
     source_id: str | None,
     request_id: str,
     ring: Ring,
-) -> tuple[StoredFollow, bool]:
-    """Follow a source from now on, or one that is followed already by other rules or with another secret; return it and
-    whether it is new. Its first run begins at once. Raises NotAllowed for its address, TooManyFollowed."""
+) -> tuple[str, bool]:
+    """Follow a source from now on, or one that is followed already by other rules or with another secret; return its id
+    and whether it is new. Its first run begins at once. Raises NotAllowed for its address, TooManyFollowed."""
     _require_address(url, secret or {}, use.settings)
     source_id = source_id or derived_source_id(tenant_id, namespace, uri=url, document_id="")
     sealed = None if secret is None else _sealed(secret, sealed_row(tenant_id, namespace, source_id), use.settings)
 
     @retry_conflicts()
-    def write() -> tuple[StoredFollow, bool]:
+    def write() -> bool:
         with unit_of_work(use.mysql) as work:
             store = FollowedSources(work.connection, tenant_id)
             count = store.lock()
@@ -74,13 +75,11 @@ def follow(
             store.put(namespace, source_id, url, every_s, to_json(list(rules)), sealed)
             Audit(work.connection, tenant_id).wrote("source_follow", namespaces=[namespace], ids=[source_id])
             _start(tenant_id, namespace, source_id, work, request_id=request_id, ring=ring)
-            followed = store.one(namespace, source_id)
-        assert followed is not None
-        return followed, earlier is None
+        return earlier is None
 
-    followed, is_new = write()
+    is_new = write()
     log.info("source_added", tenant_id=tenant_id, source_id=source_id, is_new=is_new)
-    return followed, is_new
+    return source_id, is_new
 
 
 @retry_conflicts()
@@ -167,7 +166,7 @@ def _start(
     return job_id
 
 
-def _under_way(tenant_id: TenantId, source: StoredFollow, work: UnitOfWork) -> JobId | None:
+def _under_way(tenant_id: TenantId, source: FollowedSource, work: UnitOfWork) -> JobId | None:
     if source.job_id is None:
         return None
     job_id = JobId(source.job_id)

@@ -18,14 +18,14 @@ from typing import Final, Literal
 
 import structlog
 
-from chordwise.contract.source import SourceChange, SourceRun
+from chordwise.contract.source import FollowedSource, SourceChange, SourceRun
 from pipeline.administration.delete_documents import delete_documents
 from pipeline.chunking.strategies.registry import complete
 from pipeline.database.encryption import SecretCipher
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.document_sources import SourceRef
-from pipeline.documents.followed_store import FollowedSources, StoredFollow
+from pipeline.documents.followed_store import FollowedSources
 from pipeline.errors import (
     FetchFailed,
     FetchRefused,
@@ -119,7 +119,8 @@ class _Run:
         self._tenant_id, self._claim, self._use, self._ring = tenant_id, claim, use, ring
         self._lease = Lease(use.mysql, tenant_id, [claim], lease_s=use.settings.ingest_lease_s)
         self._pause_s = pause_s
-        self._source: StoredFollow | None = None
+        self._source: FollowedSource | None = None
+        self._source_id, self._confirmed = "", 0
         self._counts = dict.fromkeys(("added", "changed", "removed", "skipped"), 0)
         self._changes: list[SourceChange] = []
         self._listing: Listing | None = None
@@ -148,27 +149,27 @@ class _Run:
                     pause_s=self._pause_s,
                 ) as process:
                     hides = self._list(source, process, listing)
-                    self._compare(source, listing)
+                    self._compare(listing)
                     self._hand_in(source, process, listing)
-                held = self._remove_gone(listing, source, hides=hides)
-                self._end(source, held)
+                held = self._remove_gone(listing, hides=hides)
+                self._end(held)
             finally:
                 listing.close()
 
-    def _read_source(self) -> tuple[StoredFollow, Mapping[str, str]]:
+    def _read_source(self) -> tuple[FollowedSource, Mapping[str, str]]:
         with unit_of_work(self._use.mysql) as work:
-            source = FollowedSources(work.connection, self._tenant_id).of_job(self._namespace, self._claim.job_id)
-        if source is None:
+            found = FollowedSources(work.connection, self._tenant_id).of_job(self._namespace, self._claim.job_id)
+        if found is None:
             raise FetchRefused("the source is followed no longer, or has a later run")
-        self._source = source
-        if source.secret is None:
-            return source, {}
+        self._source_id, self._source, sealed, self._confirmed = found
+        if sealed is None:
+            return self._source, {}
         cipher = SecretCipher(self._use.settings.secret_key)
-        sealed_for = sealed_row(self._tenant_id, source.namespace, source.source_id)
-        secret: dict[str, str] = json.loads(cipher.decrypt(source.secret, belongs_to=sealed_for))
-        return source, secret
+        sealed_for = sealed_row(self._tenant_id, self._namespace, self._source_id)
+        secret: dict[str, str] = json.loads(cipher.decrypt(sealed, belongs_to=sealed_for))
+        return self._source, secret
 
-    def _list(self, source: StoredFollow, process: SourceProcess, listing: Listing) -> bool:
+    def _list(self, source: FollowedSource, process: SourceProcess, listing: Listing) -> bool:
         """Write down what the source lists; return whether it hides files, so that nothing counts as gone."""
         hides, deadline = False, Deadline.after(_LISTING_S)
         for entries in process.entries():
@@ -182,7 +183,7 @@ class _Run:
             self._lease.renew_if_due()
         return hides
 
-    def _note_entry(self, source: StoredFollow, entry: Entry, listing: Listing) -> None:
+    def _note_entry(self, source: FollowedSource, entry: Entry, listing: Listing) -> None:
         if entry.skipped:
             self._note("skipped", entry.path, entry.skipped)
             return
@@ -197,13 +198,13 @@ class _Run:
             if not listing.add(document_id, entry.path, version):
                 self._note("skipped", entry.path, f"another file is document {document_id}")
 
-    def _compare(self, source: StoredFollow, listing: Listing) -> None:
+    def _compare(self, listing: Listing) -> None:
         """Compare the documents of the source with the listing, page by page."""
         last = ""
         while True:
             with unit_of_work(self._use.mysql) as work:
                 store = FollowedSources(work.connection, self._tenant_id)
-                rows = store.versions(source.namespace, source.source_id, after=last, limit=_COMPARED)
+                rows = store.versions(self._namespace, self._source_id, after=last, limit=_COMPARED)
             groups = [(document_id, list(each)) for document_id, each in groupby(rows, key=itemgetter(0))]
             if len(rows) == _COMPARED and len(groups) > 1:
                 groups.pop()  # its uploads may go on in the next page
@@ -214,7 +215,7 @@ class _Run:
             last = groups[-1][0]
             self._lease.renew_if_due()
 
-    def _hand_in(self, source: StoredFollow, process: SourceProcess, listing: Listing) -> None:
+    def _hand_in(self, source: FollowedSource, process: SourceProcess, listing: Listing) -> None:
         """Read the files that differ, and hand them in, some at a time."""
         uploads: list[tuple[ListedFile, Upload]] = []
         for files in listing.different():
@@ -225,33 +226,34 @@ class _Run:
                     continue
                 uploads.append((file, upload))
                 if len(uploads) >= _TOGETHER or sum(len(each.body) for _, each in uploads) >= _TOGETHER_BYTES:
-                    self._accept(source, uploads)
+                    self._accept(uploads)
                     uploads = []
-        self._accept(source, uploads)
+        self._accept(uploads)
 
     def _upload(
-        self, source: StoredFollow, process: SourceProcess, file: ListedFile, listing: Listing
+        self, source: FollowedSource, process: SourceProcess, file: ListedFile, listing: Listing
     ) -> Upload | None:
         """Return a file as an upload; None if it is the same after all, or no document, which is noted."""
-        document = document_of(file.path, source.rules)
+        path, listed, known = file
+        document = document_of(path, source.rules)
         assert document is not None
         document_id, fields = document
         try:
-            body = process.read(file.path, self._use.settings.max_document_bytes)
+            body = process.read(path, self._use.settings.max_document_bytes)
             if body is None:
                 raise Rejected("it went away during the run")
             if not body or body.isspace():
                 raise Rejected("it is empty")
-            media_type = media_type_of_fetched(body, declared=None, uri=f"/{file.path}")
-            if file.path.lower().endswith(_JSON_LINES):
+            media_type = media_type_of_fetched(body, declared=None, uri=f"/{path}")
+            if path.lower().endswith(_JSON_LINES):
                 raise Rejected("JSON lines are many documents: send them to /v1/files")
         except Rejected as error:
-            self._note("skipped", file.path, str(error))
-            if not file.is_new and not isinstance(error, FetchFailed | FetchRefused):  # a refused file may come back
+            self._note("skipped", path, str(error))
+            if known is not None and not isinstance(error, FetchFailed | FetchRefused):  # a refused file may come back
                 listing.drop([document_id])
             return None
-        version = file.version or version_of(hashlib.sha256(body).hexdigest(), fields)
-        if version == file.known:
+        version = listed or version_of(hashlib.sha256(body).hexdigest(), fields)
+        if version == known:
             listing.unchanged += 1
             return None
         use = self._use.settings
@@ -261,40 +263,40 @@ class _Run:
             fields=fields,
             body=body,
             media_type=media_type,
-            source_uri=f"{source.url.partition('#')[0].rstrip('/')}/{file.path}"[:2048],
+            source_uri=f"{source.url.partition('#')[0].rstrip('/')}/{path}"[:2048],
             chunking=complete("sentences", {}, usual),
-            source=SourceRef(kind=None, source_id=source.source_id),
+            source=SourceRef(kind=None, source_id=self._source_id),
             source_version=version,
         )
 
-    def _accept(self, source: StoredFollow, uploads: Sequence[tuple[ListedFile, Upload]]) -> None:
+    def _accept(self, uploads: Sequence[tuple[ListedFile, Upload]]) -> None:
         """Hand in documents as items of this job, unless they belong to another followed source."""
         if not uploads:
             return
         self._wait_for_room()
-        taken = self._write(source, [upload for _, upload in uploads])
-        for file, upload in uploads:
+        taken = self._write([upload for _, upload in uploads])
+        for (path, _, known), upload in uploads:
             if owner := taken.get(upload.document_id):
                 reason = (
                     f"document {upload.document_id} belongs to source {owner}: give one of them other ids by a rule"
                 )
-                self._note("skipped", file.path, reason)
+                self._note("skipped", path, reason)
             else:
-                self._note("added" if file.is_new else "changed", file.path, "new" if file.is_new else "changed")
+                self._note("added" if known is None else "changed", path, "new" if known is None else "changed")
         self._ring(self._tenant_id, self._claim.job_id)
 
     @retry_conflicts()
-    def _write(self, source: StoredFollow, uploads: Sequence[Upload]) -> Mapping[DocumentId, str]:
+    def _write(self, uploads: Sequence[Upload]) -> Mapping[DocumentId, str]:
         with self._lease.held() as (work, _):
             store = FollowedSources(work.connection, self._tenant_id)
-            if store.one(source.namespace, source.source_id, lock=True) is None:
+            if store.one(self._namespace, self._source_id, lock=True) is None:
                 raise FetchRefused("the source is followed no longer")
             ids = [upload.document_id for upload in uploads]
-            taken = store.owners(source.namespace, source.source_id, ids)
+            taken = store.owners(self._namespace, self._source_id, ids)
             entries = [upload for upload in uploads if upload.document_id not in taken]
             if entries:
                 batch = Batch(
-                    tenant_id=self._tenant_id, namespace=source.namespace, request_id=self._request_id, entries=entries
+                    tenant_id=self._tenant_id, namespace=self._namespace, request_id=self._request_id, entries=entries
                 )
                 accept_more(batch, self._claim.job_id, work, self._use)
         return taken
@@ -314,7 +316,7 @@ class _Run:
             self._lease.renew_if_due()
             time.sleep(_LOOK_AGAIN_S)
 
-    def _remove_gone(self, listing: Listing, source: StoredFollow, *, hides: bool) -> int | None:
+    def _remove_gone(self, listing: Listing, *, hides: bool) -> int | None:
         """Remove the documents whose files are gone; return how many wait for a confirmation instead, None if none."""
         gone = listing.count_gone()
         if not gone:
@@ -323,11 +325,11 @@ class _Run:
             self._note("skipped", "", f"{gone} documents are not listed, and stay while a part cannot be read")
             return None
         too_many = not listing.listed or gone > self._known * GONE_SHARE
-        if too_many and gone > (source.confirmed_removals or 0):
+        if too_many and gone > self._confirmed:
             return gone
         for ids in listing.gone(_REMOVED):
             self._lease.renew()
-            delete_documents(self._tenant_id, source.namespace, ids, self._use)
+            delete_documents(self._tenant_id, self._namespace, ids, self._use)
             for document_id in ids:
                 self._note("removed", document_id, "it is gone from the source")
         return None
@@ -350,11 +352,11 @@ class _Run:
         )
 
     @retry_conflicts()
-    def _end(self, source: StoredFollow, held: int | None) -> None:
+    def _end(self, held: int | None) -> None:
         with self._lease.held() as (work, ledger):
             ledger.succeed({self._claim: 0}, outcome="listed")
             store = FollowedSources(work.connection, self._tenant_id)
-            store.note(source.namespace, source.source_id, self._report(None), held=held)
+            store.note(self._namespace, self._source_id, self._report(None), held=held)
             close_jobs(self._tenant_id, [self._claim.job_id], ledger, self._use, work)
         log.info("source_followed", job_id=self._claim.job_id, held=held, **self._counts)
 
@@ -375,7 +377,7 @@ class _Run:
                 ledger.fail([self._claim], code=code, detail=detail, reason=reason)
                 if (source := self._source) is not None:
                     store = FollowedSources(work.connection, self._tenant_id)
-                    store.note(source.namespace, source.source_id, self._report(detail), held=source.held_removals)
+                    store.note(self._namespace, self._source_id, self._report(detail), held=source.held_removals)
             close_jobs(self._tenant_id, [self._claim.job_id], ledger, self._use, work)
         log.info("source_not_followed", job_id=self._claim.job_id, code=code, attempts=self._claim.attempts)
 

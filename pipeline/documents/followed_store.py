@@ -1,7 +1,6 @@
 """The sources that are followed. Their secrets leave this module encrypted only."""
 
 import json
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,17 +11,6 @@ from pipeline.database.mysql_tables import followed_sources
 from pipeline.database.rows import TenantStore, now, record_of, to_json
 from pipeline.database.statements import TenantsWith, sql
 from pipeline.records import DocumentId, JobId, Namespace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredFollow(FollowedSource):
-    """A followed source as its runs need it."""
-
-    namespace: Namespace
-    source_id: str
-    secret: bytes | None = field(repr=False)
-    confirmed_removals: int | None
-
 
 tenants_with_due_sources = TenantsWith(
     "SELECT DISTINCT tenant_id FROM followed_sources WHERE next_run_at IS NOT NULL AND next_run_at <= :now"
@@ -48,19 +36,22 @@ class FollowedSources(TenantStore):
         kind = "file" if url.startswith("file:") else "url"
         self._run(_NAME_SOURCE, namespace=namespace, id=source_id, kind=kind, url=url, now=moment)
 
-    def one(self, namespace: Namespace, source_id: str, *, lock: bool = False) -> StoredFollow | None:
+    def one(self, namespace: Namespace, source_id: str, *, lock: bool = False) -> FollowedSource | None:
         """Return a followed source, or None; ``lock``: against other writers until the transaction ends."""
         where = (self._own(followed_sources), *self._at(namespace, source_id))
         statement = select(followed_sources).where(*where)
         row = self._connection.execute(statement.with_for_update() if lock else statement).one_or_none()
-        return None if row is None else followed_of(row._mapping, StoredFollow)
+        return None if row is None else followed_of(row._mapping)
 
-    def of_job(self, namespace: Namespace, job_id: JobId) -> StoredFollow | None:
-        """Return the source whose latest run is this job, or None."""
+    def of_job(self, namespace: Namespace, job_id: JobId) -> tuple[str, FollowedSource, bytes | None, int] | None:
+        """Return the id of the source whose latest run is this job, the source, its secret as it is stored, and the number of
+        removals that were confirmed; None without one."""
         where = self._own(followed_sources), followed_sources.c.namespace == namespace
         statement = select(followed_sources).where(*where, followed_sources.c.job_id == job_id)
         row = self._connection.execute(statement).one_or_none()
-        return None if row is None else followed_of(row._mapping, StoredFollow)
+        if row is None:
+            return None
+        return row.source_id, followed_of(row._mapping), row.secret, row.confirmed_removals or 0
 
     def lock(self) -> int:
         """Return the number of followed sources, and block adding others until the transaction ends."""
@@ -126,11 +117,11 @@ class FollowedSources(TenantStore):
         return bool(self._run(statement, namespace=namespace, id=source_id, now=now(), **values).rowcount)
 
 
-def followed_of(row: Any, kind: type[FollowedSource] = FollowedSource) -> Any:
+def followed_of(row: Any) -> FollowedSource:
     """Return the followed source in a row."""
     run = row["run"]
     return record_of(
-        kind,
+        FollowedSource,
         row,
         every_seconds=row["every_s"],
         rules=tuple(json.loads(row["rules"])),

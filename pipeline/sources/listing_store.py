@@ -3,21 +3,16 @@
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from pipeline.records import DocumentId
 
 _PAGE: Final = 500
 
 
-class ListedFile(NamedTuple):
-    """A file that differs from its document, or has none. ``version``: None until its content is read."""
-
-    document_id: DocumentId
-    path: str
-    version: bytes | None
-    known: bytes | None
-    is_new: bool
+# The path of a file that differs from its document, or has none; its version, None until its content is read; the version that
+# the document has, empty if none is known, None without a document.
+ListedFile = tuple[str, bytes | None, bytes | None]
 
 
 class Listing:
@@ -55,8 +50,8 @@ class Listing:
         """Yield the files that are left, by path."""
         path = ""
         while rows := self._db.execute(_LEFT, (path, _PAGE)).fetchall():
-            path = rows[-1][1]
-            yield [ListedFile(row[0], row[1], row[2], row[3] or None, row[3] is None) for row in rows]
+            path = rows[-1][0]
+            yield rows
 
     def count_gone(self) -> int:
         """Return how many documents are gone from the source."""
@@ -77,5 +72,5 @@ class Listing:
 _FILES = "CREATE TABLE files (id TEXT PRIMARY KEY, path TEXT NOT NULL UNIQUE, version BLOB, known BLOB) WITHOUT ROWID"
 _GONE = "CREATE TABLE gone (id TEXT PRIMARY KEY) WITHOUT ROWID"
 _ADD = "INSERT OR IGNORE INTO files (id, path, version) VALUES (?, ?, ?)"
-_LEFT = "SELECT id, path, version, known FROM files WHERE path > ? ORDER BY path LIMIT ?"
+_LEFT = "SELECT path, version, known FROM files WHERE path > ? ORDER BY path LIMIT ?"
 _IDS_GONE = "SELECT id FROM gone WHERE id > ? ORDER BY id LIMIT ?"

@@ -63,7 +63,7 @@ async def follow(caller: Writer, sent: Json[SourceRequest]) -> Response:
     public internet, unless the operator permits its network."""
     rules = [_given(rule) for rule in sent.rules]
     try:
-        followed, is_new = await caller.gateway.run_calling(
+        source_id, is_new = await caller.gateway.run_calling(
             partial(
                 flow.follow,
                 every_s=sent.every_seconds,
@@ -83,7 +83,7 @@ async def follow(caller: Writer, sent: Json[SourceRequest]) -> Response:
         raise invalid(errors, code=error.code, detail=f"The URL: {error}.") from None
     except flow.TooManyFollowed as error:
         raise Problem(409, "too_many_sources", str(error)) from None
-    view = await _view(caller, followed.namespace, followed.source_id)
+    view = await _view(caller, Namespace(sent.namespace), source_id)
     return json_response(view, status=201 if is_new else 200)
 
 

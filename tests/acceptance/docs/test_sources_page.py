@@ -21,7 +21,6 @@ from tests.support.repository.guides import blocks
 from tests.support.servers.web_server import WebServer, page
 
 Says = Callable[..., Any]
-CONFIRMING = "chordwise sources confirm docs --namespace kb"
 SITE = "https://docs.example.com/"
 
 
@@ -83,8 +82,9 @@ class DescribeThePage:
         publish(site, "tea.md")
         assert client.wait(says(capsys, *again)["job_id"], timeout=60).status == "succeeded"
         assert says(capsys, *show)["followed"]["held_removals"] == 2
-        confirming = CONFIRMING.replace("--namespace kb", f"--namespace {namespace}").split()[1:]
-        assert client.wait(says(capsys, *confirming)["job_id"], timeout=60).status == "succeeded"
+        capsys.readouterr()
+        assert run(["sources", "confirm", "docs", "--namespace", namespace, "--json"]) == 0
+        assert client.wait(json.loads(capsys.readouterr().out)["job_id"], timeout=60).status == "succeeded"
         assert says(capsys, *show)["documents"] == 1
         assert says(capsys, *pause)["followed"]["next_run_at"] is None
         assert says(capsys, *resume)["followed"]["next_run_at"] is not None

@@ -37,7 +37,7 @@ KEYS = {"key": "testing", "secret": "testing-secret"}
 
 
 def listed(url: str, secret: Mapping[str, str], *folders: Path, networks: Any = LOOPBACK) -> dict[str, bytes | str]:
-    """What a source has: the content of its files by path, or the reason why one is skipped."""
+    """Return the content of the files of a source by path, or the reason why one is skipped."""
     with SourceProcess(
         url, secret, networks=networks, folders=folders, most_bytes=10_000, meanwhile=lambda: None, pause_s=30
     ) as process:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from chordwise.contract.source import FollowedSource
 from pipeline.administration import follow_sources
 from pipeline.administration.run_source import carry_out_run
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents.followed_store import FollowedSources, StoredFollow
+from pipeline.documents.followed_store import FollowedSources
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.run import take
 from pipeline.records import IngestQueue, JobId
@@ -29,9 +30,9 @@ class Follower:
     folder: Path
     source_id: str = "docs"
 
-    def follow(self, url: str | None = None, **given: Any) -> StoredFollow:
+    def follow(self, url: str | None = None, **given: Any) -> FollowedSource:
         options: dict[str, Any] = {"every_s": 3600, "rules": [], "secret": None, "source_id": self.source_id, **given}
-        source, _ = follow_sources.follow(
+        follow_sources.follow(
             self.corner.tenant,
             self.corner.namespace,
             url or f"file://{self.folder}",
@@ -40,15 +41,15 @@ class Follower:
             ring=quiet,
             **options,
         )
-        return source
+        return self.source()
 
-    def source(self) -> StoredFollow:
+    def source(self) -> FollowedSource:
         with unit_of_work(self.corner.use.mysql) as work:
             found = FollowedSources(work.connection, self.corner.tenant).one(self.corner.namespace, self.source_id)
         assert found is not None
         return found
 
-    def run(self, *, confirm: bool = False, use: Resources | None = None, pause_s: float = 30.0) -> StoredFollow:
+    def run(self, *, confirm: bool = False, use: Resources | None = None, pause_s: float = 30.0) -> FollowedSource:
         """Begin a run unless one is under way, carry it out and ingest what it handed in."""
         job_id = follow_sources.run_now(
             self.corner.tenant,
@@ -94,12 +95,12 @@ def write(folder: Path, **texts: str) -> None:
         path.write_text(body)
 
 
-def counts(source: StoredFollow) -> dict[str, int]:
+def counts(source: FollowedSource) -> dict[str, int]:
     assert source.run is not None
     names = ("listed", "added", "changed", "removed", "unchanged", "skipped")
     return {name: value for name in names if (value := getattr(source.run, name))}
 
 
-def reasons(source: StoredFollow) -> dict[str, str]:
+def reasons(source: FollowedSource) -> dict[str, str]:
     assert source.run is not None
     return {change.path: change.reason for change in source.run.changes if change.action == "skipped"}
