@@ -28,7 +28,7 @@ class SourceRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceChange:
+class SourceChange(Answered):
     """A file that a run added, changed, removed or skipped, and the reason."""
 
     path: str
@@ -37,7 +37,7 @@ class SourceChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceRun:
+class SourceRun(Answered):
     """The result of the latest run. `listed`: files of the source; `changes`: the first hundred. `error`: why it ended before
     it was through, null if it did not. It has ended when `ended_at` is set; its job ends with its last document."""
 
@@ -54,7 +54,7 @@ class SourceRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FollowedSource:
+class FollowedSource(Answered):
     """How a source is followed. `every_seconds`: from one run to the next; `next_run_at` is null while it is paused.
     `held_removals`: documents that are gone from the source and stay until this is confirmed, null if none wait.
     `job_id`: of the latest run. Its secret is never shown."""

@@ -56,21 +56,21 @@ function About({ source, path, within, again }) {
       </div>`}
     </div>
     ${steer.error && html`<${Problem} error=${steer.error} />`}
-    ${held && html`<p role="status">${t("followed.held", { count: count(held) })}</p>`}
+    ${held && html`<p role="status">${t("followed.held", { count: held })}</p>`}
     <${Facts} of=${[
       ["URL", followed?.url ?? source.uri ?? "–"],
       [t("field.namespace"), source.namespace],
       [t("nav.documents"), html`<a href=${link("documents", source.namespace)}>${count(source.documents)}</a>`],
       followed && [t("followed.every"), duration(followed.every_seconds)],
-      followed && [t("followed.next"), followed.next_run_at ? time(followed.next_run_at) : t("followed.state_paused")],
+      followed && [t("followed.next"), followed.next_run_at ? moment(followed.next_run_at) : t("followed.state_paused")],
       followed?.job_id && [t("followed.job"), html`<a href=${link("jobs", followed.job_id)}><code>${short(followed.job_id)}</code></a>`],
       followed && [t("followed.secret"), followed.has_secret ? t("followed.stored") : t("followed.none")],
       followed?.rules.length && [t("followed.rules"), html`<code class="value">${JSON.stringify(followed.rules)}</code>`],
     ]} />
     ${asking === "confirm" && html`<${Confirm} title=${t("followed.confirm_title")} confirm=${t("followed.confirm")} action=${steer} args=${["confirm"]}
-      close=${() => setAsking("")}><p>${t("followed.confirm_text", { count: count(held) })}</p><//>`}
+      close=${() => setAsking("")}><p>${t("followed.confirm_text", { count: held })}</p><//>`}
     ${asking === "remove" && html`<${Confirm} title=${t("followed.remove_title")} confirm=${t("followed.remove")} action=${drop}
-      close=${() => setAsking("")}><p>${t("followed.remove_text", { count: count(source.documents) })}</p><//>`}
+      close=${() => setAsking("")}><p>${t("followed.remove_text", { count: source.documents })}</p><//>`}
   </section>`;
 }
 
