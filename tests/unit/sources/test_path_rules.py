@@ -1,4 +1,4 @@
-"""What files become by the rules of their source."""
+"""Rules of sources: patterns of paths, ids, tags, metadata and readers."""
 
 from __future__ import annotations
 
