@@ -40,7 +40,7 @@ from pipeline.ingestion.accept import Batch, accept_more
 from pipeline.ingestion.claimed_items import Lease, close_jobs, retry_delay_s
 from pipeline.ingestion.run import take_next
 from pipeline.ingestion.yield_turn import Ring
-from pipeline.jobs.ledger_store import ItemClaim, Ledger
+from pipeline.jobs.ledger_store import WORKER_LOST, ItemClaim, Ledger
 from pipeline.outages import tolerate_outage
 from pipeline.parsing.sniffing import media_type_of_fetched
 from pipeline.records import DocumentId, FailureReason, IngestQueue, Namespace, TenantId, Upload
@@ -48,7 +48,7 @@ from pipeline.resources import Resources
 from pipeline.sources.entry import MOST_FILES, Entry
 from pipeline.sources.listing_store import ListedFile, Listing
 from pipeline.sources.path_rules import document_of, version_of
-from pipeline.sources.source_process import PAUSE_S, SourceProcess
+from pipeline.sources.source_process import PATIENCE, SourceProcess
 
 log = structlog.get_logger(__name__)
 
@@ -73,7 +73,7 @@ class Held(Unavailable):
     code = "run_waits"
 
 
-def run_next(use: Resources, *, ring: Ring, pause_s: float = PAUSE_S) -> bool:
+def run_next(use: Resources, *, ring: Ring, patience: tuple[float, float] = PATIENCE) -> bool:
     """Take the run of the next tenant and carry it out in a thread; return whether there was one. A process that is busy with
     runs leaves them to others, and to the sweeper's next bell."""
     if not _AT_ONCE.acquire(blocking=False):
@@ -85,7 +85,7 @@ def run_next(use: Resources, *, ring: Ring, pause_s: float = PAUSE_S) -> bool:
 
     def carry_out() -> None:
         try:
-            carry_out_run(batch.tenant_id, batch.claims[0], use, ring=ring, pause_s=pause_s)
+            carry_out_run(batch.tenant_id, batch.claims[0], use, ring=ring, patience=patience)
         finally:
             _AT_ONCE.release()
         if batch.successor:
@@ -96,12 +96,14 @@ def run_next(use: Resources, *, ring: Ring, pause_s: float = PAUSE_S) -> bool:
 
 
 def carry_out_run(
-    tenant_id: TenantId, claim: ItemClaim, use: Resources, *, ring: Ring, pause_s: float = PAUSE_S
+    tenant_id: TenantId, claim: ItemClaim, use: Resources, *, ring: Ring, patience: tuple[float, float] = PATIENCE
 ) -> None:
     """Carry out a claimed run. Never raises: what it cannot write is left to its lease."""
     with tolerate_outage(log.warning, "run_left_to_the_lease", also=(LeaseLost, TenantGone), job_id=claim.job_id):
-        run = _Run(tenant_id, claim, use, ring, pause_s)
+        run = _Run(tenant_id, claim, use, ring, patience)
         try:
+            if claim.attempts > use.settings.ingest_max_attempts:  # each of its workers died, so none wrote an error
+                raise PipelineError("its worker ended without a result", code=WORKER_LOST)
             run.follow()
         except (LeaseLost, TenantGone):
             raise
@@ -115,10 +117,12 @@ def carry_out_run(
 class _Run:
     """One run of a source."""
 
-    def __init__(self, tenant_id: TenantId, claim: ItemClaim, use: Resources, ring: Ring, pause_s: float) -> None:
+    def __init__(
+        self, tenant_id: TenantId, claim: ItemClaim, use: Resources, ring: Ring, patience: tuple[float, float]
+    ) -> None:
         self._tenant_id, self._claim, self._use, self._ring = tenant_id, claim, use, ring
         self._lease = Lease(use.mysql, tenant_id, [claim], lease_s=use.settings.ingest_lease_s)
-        self._pause_s = pause_s
+        self._patience = patience
         self._source: FollowedSource | None = None
         self._source_id, self._confirmed = "", 0
         self._counts = dict.fromkeys(("added", "changed", "removed", "skipped"), 0)
@@ -146,7 +150,7 @@ class _Run:
                     folders=settings.source_folders,
                     most_bytes=settings.max_document_bytes,
                     meanwhile=self._lease.renew_if_due,
-                    pause_s=self._pause_s,
+                    patience=self._patience,
                 ) as process:
                     hides = self._list(source, process, listing)
                     self._compare(listing)

@@ -25,8 +25,8 @@ from pipeline.sources.entry import Entry
 _ROOT = Path(pipeline.__file__).parent.parent
 _AT_ONCE = 1024 * 1024  # bytes of a pipe between two looks at the clock
 _MEANWHILE_S: Final = 1.0  # between two calls of ``meanwhile``
-LISTING_S: Final = 660.0  # until the first files come: a repository is cloned before
-PAUSE_S: Final = 120.0  # between two frames of a listing, and for a file
+# Seconds until the first files come, since a repository is cloned before; then between two parts of a listing, and for a file.
+PATIENCE: Final = (660.0, 120.0)
 _ERRORS = {kind.__name__: kind for kind in (FetchRefused, FetchFailed, FetchUnavailable)}
 
 
@@ -42,10 +42,10 @@ class SourceProcess:
         folders: Sequence[Path],
         most_bytes: int,
         meanwhile: Callable[[], object],
-        pause_s: float = PAUSE_S,
+        patience: tuple[float, float] = PATIENCE,
     ) -> None:
         """Start it. ``meanwhile`` is called while it is waited for, and may end the waiting by an error."""
-        self._meanwhile, self._pause_s = meanwhile, pause_s
+        self._meanwhile, (self._first_s, self._pause_s) = meanwhile, patience
         self._scratch = tempfile.mkdtemp(prefix="chordwise-run-")
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "pipeline.sources.read"],
@@ -83,7 +83,7 @@ class SourceProcess:
 
     def entries(self) -> Iterator[Sequence[Entry]]:
         """Yield the files as they are listed, some hundred at a time. Raises FetchRefused, FetchFailed, FetchUnavailable."""
-        allowed_s = max(LISTING_S, self._pause_s) if self._pause_s == PAUSE_S else self._pause_s
+        allowed_s = self._first_s
         while True:
             header, _ = self._next(allowed_s)
             if "listed" in header:

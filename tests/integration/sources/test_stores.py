@@ -39,7 +39,7 @@ KEYS = {"key": "testing", "secret": "testing-secret"}
 def listed(url: str, secret: Mapping[str, str], *folders: Path, networks: Any = LOOPBACK) -> dict[str, bytes | str]:
     """Return the content of the files of a source by path, or the reason why one is skipped."""
     with SourceProcess(
-        url, secret, networks=networks, folders=folders, most_bytes=10_000, meanwhile=lambda: None, pause_s=30
+        url, secret, networks=networks, folders=folders, most_bytes=10_000, meanwhile=lambda: None, patience=(30, 30)
     ) as process:
         entries = [entry for some in process.entries() for entry in some]
         return {entry.path: entry.skipped or process.read(entry.path, 10_000) or "gone" for entry in entries}

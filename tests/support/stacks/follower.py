@@ -69,7 +69,7 @@ class Follower:
         claims = take(self.corner.tenant, job_id, self.corner.use, queue=IngestQueue.SOURCE)
         assert claims is not None
         for claim in claims.items:
-            carry_out_run(self.corner.tenant, claim, use or self.corner.use, ring=quiet, pause_s=pause_s)
+            carry_out_run(self.corner.tenant, claim, use or self.corner.use, ring=quiet, patience=(pause_s, pause_s))
         self.corner.work(self.ticket(job_id))
 
     def ticket(self, job_id: JobId) -> AcceptedJob:
