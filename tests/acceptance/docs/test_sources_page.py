@@ -89,7 +89,7 @@ class DescribeThePage:
         assert says(capsys, *pause)["followed"]["next_run_at"] is None
         assert says(capsys, *resume)["followed"]["next_run_at"] is not None
         assert says(capsys, *remove)["documents"] == 0
-        assert client.document("tea.md", namespace=namespace).source.source_id == "docs"
+        assert client.document("tea.md", namespace=namespace).source["source_id"] == "docs"
 
     def it_tells_people_the_same(self, client, namespace, site, capsys):
         publish(site, "tea.md")
