@@ -1,6 +1,8 @@
 """The sources of documents, entities of a namespace; and ids that are the same when an upload is repeated."""
 
 import enum
+import hashlib
+import unicodedata
 import uuid
 from dataclasses import dataclass
 
@@ -45,9 +47,28 @@ def original_type(media_type: str) -> str:
 
 
 LONGEST_ID = 64  # characters
+_HASH_DIGITS = 16
 
 
 def with_hash(name: str, digest: bytes, digits: int) -> str:
     """Return a name that ends in ``~`` and the first hexadecimal digits of a hash, not longer than an id may be."""
     tail = "~" + digest.hex()[:digits]
     return name[: LONGEST_ID - len(tail)].rstrip() + tail
+
+
+def document_id_of(name: str) -> str:
+    """Return a document id from a file's name, composed (NFC). Relative folders stay, so that equal names in two of them
+    differ.
+
+    A long name keeps its beginning and ends in a hash of the whole; an empty name gives a new id.
+    """
+    name = unicodedata.normalize("NFC", name)  # macOS sends decomposed names
+    parts = [part.strip() for part in name.replace("\\", "/").split("/")]
+    path = "/".join(part for part in parts if part not in ("", ".", ".."))
+    printable = (character for character in path if unicodedata.category(character)[0] not in "CZ" or character == " ")
+    document_id = "".join(printable).strip()
+    if document_id in ("", ".", ".."):
+        return str(uuid.uuid4())
+    if len(document_id) <= LONGEST_ID:
+        return document_id
+    return with_hash(document_id, hashlib.sha256(document_id.encode("utf-8", "replace")).digest(), _HASH_DIGITS)

@@ -199,7 +199,8 @@ UNMARKED = ChunkMark()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """One document before parsing. ``to_fetch``: its bytes are at ``source_uri``; OCTETS: type to be detected."""
+    """One document before parsing. ``to_fetch``: its bytes are at ``source_uri``; OCTETS: type to be detected.
+    ``source_version``: a hash of the version that a followed source reported, with the fields that its rules gave."""
 
     document_id: DocumentId
     fields: DocumentFields
@@ -209,6 +210,7 @@ class Upload:
     chunking: Chunking = Chunking()
     to_fetch: bool = False
     source: SourceRef = field(default_factory=SourceRef)
+    source_version: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,6 +346,7 @@ class IngestQueue(enum.StrEnum):
     INGEST = "ingest"  # batches of documents
     LONG = "long"  # one document at a time: those that take longer than their share while other tenants wait
     BATCH = "batch"  # slices of the queries of a batch
+    SOURCE = "source"  # runs that compare a followed source with its documents
 
 
 class FailureReason(enum.StrEnum):

@@ -224,7 +224,7 @@ class Resources:
     def fetcher(self) -> Fetcher:
         """The client that fetches documents from the web."""
         accept_formats(self.settings)  # the media types that may be fetched depend on it
-        return Fetcher(max_bytes=self.settings.max_document_bytes, permitted=self.settings.fetch_allow_networks)
+        return Fetcher(max_bytes=self.settings.max_document_bytes, permitted=self.settings.fetch_networks)
 
     def vectors(self, tenant_id: TenantId) -> LiveVectors:
         """Return one tenant's vectors: reads use the active space, writes reach every live one."""

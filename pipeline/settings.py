@@ -39,6 +39,13 @@ Lane = Literal["chord", "in_process"]
 RerankProvider = Literal["local", "llm", "http"]
 
 
+def parse_places(text: str) -> tuple[Network | Path, ...]:
+    """Parse a comma-separated list of networks and folders, which begin with a slash. Raises ValueError."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    folders = tuple(Path(name) for name in names if name.startswith("/"))
+    return (*parse_networks(",".join(name for name in names if not name.startswith("/"))), *folders)
+
+
 def _parsed_by(parse: Callable[[str], Any]) -> BeforeValidator:
     """Parse a value that is one line of text, as in the environment."""
     return BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)
@@ -93,7 +100,7 @@ class Settings(BaseSettings):
     ocr_languages: Annotated[str, Field(pattern=r"^([A-Za-z][A-Za-z0-9_]*(\+[A-Za-z][A-Za-z0-9_]*)*)?$")] = ""
     ocr_max_pages: Annotated[int, Field(ge=1, le=1600)] = 100
     ocr_page_timeout_s: Annotated[float, Field(ge=1, le=600)] = 15.0
-    fetch_allow_networks: Networks = ()
+    fetch_allow_networks: Annotated[tuple[Network | Path, ...], NoDecode, _parsed_by(parse_places)] = ()
     ingest_max_attempts: Annotated[int, Field(ge=1, le=100)] = 12
     previous_generation_kept_s: Annotated[float, Field(ge=0)] = 86_400.0
     sweep_interval_s: Annotated[float, Field(ge=0.5)] = 5.0
@@ -255,6 +262,16 @@ class Settings(BaseSettings):
     def compute_wait_s(self) -> float:
         """How long a computation waits for a worker to begin it: five deadlines of a query."""
         return 5 * self.query_deadline_ms / 1000
+
+    @property
+    def fetch_networks(self) -> tuple[Network, ...]:
+        """The networks from which documents may be fetched although they are not public."""
+        return tuple(place for place in self.fetch_allow_networks if not isinstance(place, Path))
+
+    @property
+    def source_folders(self) -> tuple[Path, ...]:
+        """The folders of this host below which sources may be followed."""
+        return tuple(place for place in self.fetch_allow_networks if isinstance(place, Path))
 
     @property
     def broker(self) -> str:

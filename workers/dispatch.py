@@ -34,7 +34,13 @@ _BROKER_ERRORS = (OperationalError, KombuError, RedisError, OSError, *AMQP_ERROR
 # More bells would only wake workers for too little work; a full batch rings for the next one.
 _BELLS_AT_ONCE = 16
 _BELL_EXPIRES_S = 3600
-_BELLS = {IngestQueue.INGEST: TaskName.INGEST, IngestQueue.LONG: TaskName.LONG, IngestQueue.BATCH: TaskName.BATCH}
+_BELLS = {
+    IngestQueue.INGEST: TaskName.INGEST,
+    IngestQueue.LONG: TaskName.LONG,
+    IngestQueue.BATCH: TaskName.BATCH,
+    IngestQueue.SOURCE: TaskName.INGEST,  # a run takes a thread of a worker for documents, and no turn of theirs
+}
+_CARRIED = {IngestQueue.SOURCE: Queue.INGEST}
 # A flood of small jobs, or an hour without a worker, would leave more bells than work: 89,000 expired ones took eight
 # minutes to drop, in which nothing was ingested. The sweeper rings for items that are due once they are gone.
 _MOST_BELLS = 256
@@ -71,12 +77,17 @@ def ring_for(
     """Ring once for a job's due items in a queue, unless many bells wait: each serves the tenant whose turn it is. Returns
     False if the broker did not accept it, which only delays them."""
     arguments = {"tenant_id": tenant_id, "job_id": job_id}
+    if queue is IngestQueue.SOURCE:
+        arguments["queue"] = queue.value
     message = _signature(_BELLS[queue], arguments, request_id=request_id, expires_s=_BELL_EXPIRES_S)
     try:
         refuse_in_alarm()
         with producer.producer_or_acquire() as publisher:
             channel = publisher.channel
-            if isinstance(channel, RedisChannel) and channel.waiting(Queue(queue.value)) >= _MOST_BELLS:
+            if (
+                isinstance(channel, RedisChannel)
+                and channel.waiting(_CARRIED.get(queue) or Queue(queue.value)) >= _MOST_BELLS
+            ):
                 return True
             message.apply_async(producer=publisher)
     except _BROKER_ERRORS as error:

@@ -110,6 +110,8 @@ _OWN: Final[tuple[tuple[str, Codes], ...]] = (
     (r"GET /v1/(jobs/\{job_id\}|queries/\{query_id\})", {429: "too_many_waiters", 503: "too_many_waiters"}),
     (r"POST /v1/dead-letters/\{letter_id\}/replay", {409: "not_retryable"}),
     (r"POST /v1/(dead-letters/.*|jobs/\{job_id\}/retry)", {403: "quota_exceeded", 429: "too_many_queued"}),
+    (r"POST /v1/sources", {409: "too_many_sources", 422: "address_not_allowed invalid_url"}),
+    (r"POST /v1/sources/[^/]+/confirm", {409: "nothing_to_confirm"}),
     (r"POST /v1/webhooks", {409: "too_many_webhooks", 422: "address_not_allowed invalid_url"}),
     (r"POST .*/redeliver", {409: "delivery_pending"}),
     (r".* /v1/api-sources/\{name\}.*", {404: "api_source_not_found"}),

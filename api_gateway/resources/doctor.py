@@ -19,12 +19,13 @@ from fastapi import APIRouter, Depends, Response
 from kombu.exceptions import KombuError
 
 from api_gateway.http.auth import require_operator
-from api_gateway.http.fields import Shape, shown
+from api_gateway.http.fields import shown
 from api_gateway.http.responses import json_response
 from api_gateway.http.route_descriptions import route
 from api_gateway.live.lane import LaneFacts
 from api_gateway.live.readiness import facts_of, own_versions, shares_server
 from api_gateway.resources.route_parts import CurrentGateway
+from chordwise.contract.process import Diagnosis, Finding
 from pipeline.database.clock_skew import distance
 from pipeline.database.engines import redis_errors
 from pipeline.database.redis_checks import broker_location, ping_redis
@@ -362,24 +363,6 @@ def _own_addresses() -> list[str]:
     return [address for address in _resolved(socket.gethostname()) if not ip_address(address).is_loopback]
 
 
-class FindingBody(Shape):
-    """One check; `advice` says what to do, and is empty if all is well. `cause`: the failing check from which this result
-    follows, empty if it stands for itself; a check of severity `unknown` cannot be judged while its cause lasts."""
-
-    check: str
-    severity: Severity
-    detail: str
-    advice: str
-    cause: str
-
-
-class Diagnosis(Shape):
-    """All checks. `ok` is false if any failed; warnings do not count."""
-
-    ok: bool
-    findings: list[FindingBody]
-
-
 router = APIRouter(tags=["operation"], dependencies=[Depends(require_operator)])
 
 
@@ -394,4 +377,4 @@ async def doctor(gateway: CurrentGateway) -> Response:
     run = partial(examine, gateway.quick, gateway.broker_redis, gateway.settings)
     findings = await gateway.run_heavy(run, watched_s=gateway.probes.watched_s(), lane=gateway.lane.facts)
     ok = all(finding.severity is not Severity.FAILED for finding in findings)
-    return json_response({"ok": ok, "findings": [shown(FindingBody, finding) for finding in findings]})
+    return json_response({"ok": ok, "findings": [shown(Finding, finding) for finding in findings]})

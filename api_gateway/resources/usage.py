@@ -1,6 +1,5 @@
 """Usage of models, and quotas."""
 
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Annotated, Literal
 
@@ -15,20 +14,12 @@ from api_gateway.http.problems import invalid
 from api_gateway.http.responses import json_response
 from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, route
 from api_gateway.resources.shapes import usage_json
-from chordwise.contract.job import Usage
+from chordwise.contract.job import Usage, UsageRow
 from chordwise.contract.tenant import QuotaUse
 from pipeline.administration import manage_tenants
 from pipeline.ingestion.accept import quota_use
 from pipeline.records import TenantId
 from pipeline.tenants.usage import UsageKey
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageRow(Usage):
-    """The cost in one day, for one job or model, or for one purpose. `key` is empty for work without a
-    job: queries, edits, repairs, calls of the language model."""
-
-    key: str
 
 
 class UsagePage(Shape):

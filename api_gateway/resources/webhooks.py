@@ -59,13 +59,6 @@ class WebhookList(CompleteList[Webhook]):
     """Every endpoint of the tenant."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryWithBody(Delivery):
-    """A delivery and its message, as it is signed and sent."""
-
-    body: str
-
-
 class DeliveryPage(Page[Delivery]):
     """One page of deliveries, newest first."""
 
@@ -84,8 +77,10 @@ def webhook(stored: StoredWebhook, *, secret: str | None = None) -> dict[str, An
 
 
 def delivery(stored: Delivery) -> dict[str, Any]:
-    """Return a delivery as it is sent."""
-    return shown(Delivery, stored)
+    """Return a delivery as it is sent, without its message."""
+    sent = shown(Delivery, stored)
+    del sent["body"]
+    return sent
 
 
 def _parse_id(webhook_id: str) -> str:
@@ -214,7 +209,7 @@ async def list_deliveries(
 
 @router.get(
     "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}",
-    **route("Get a delivery", DeliveryWithBody, "The delivery.", 404),
+    **route("Get a delivery", Delivery, "The delivery.", 404),
 )
 async def get_delivery(caller: Writer, webhook_id: Id, delivery_id: str, wait: Wait = 0) -> Response:
     """Return the message, the outcome of the last attempt and the time of the next. With `wait`, answer once no further

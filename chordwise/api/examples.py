@@ -21,15 +21,8 @@ _MEDIA_TYPES = {
 _READING_S = 60.0  # a large book may wait until another one has been parsed
 
 
-class BookFlaw(Result):
+class BookFlaw(example.BookFlaw, Result):
     """An error or omission in a book. ``row`` counts as the spreadsheet does; None: the whole sheet."""
-
-    sheet: str
-    detail: str
-    code: str = "unknown"
-    row: int | None = None
-    column: str | None = None
-    cell: str | None = None
 
     def __str__(self) -> str:
         row = "" if self.row is None else f", row {self.row}"

@@ -47,22 +47,13 @@ class Health(Result):
         return self.status == "ready"
 
 
-class Finding(Result):
+class Finding(process.Finding, Result):
     """The result of one check. ``severity`` is ok, warning, failed or unknown; ``advice`` is the remedy. ``cause``: the
     failing check from which this result follows; of severity unknown, because it cannot be judged meanwhile."""
 
-    check: str
-    severity: str
-    detail: str = ""
-    advice: str = ""
-    cause: str = ""
 
-
-class Diagnosis(Result):
+class Diagnosis(process.Diagnosis, Result):
     """The results of all checks; ``ok`` unless one failed."""
-
-    ok: bool
-    findings: tuple[Finding, ...] = ()
 
 
 class Worker(Result):

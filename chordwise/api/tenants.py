@@ -37,10 +37,8 @@ class UsageCounts(job.Usage, Result):
     and would have taken about ``saved_tokens``. ``cost`` is in the operator's currency."""
 
 
-class UsageRow(UsageCounts):
+class UsageRow(job.UsageRow, UsageCounts):
     """The counts of one day, job, model or purpose, named by ``key``."""
-
-    key: str
 
 
 class UsageReport(Result):

@@ -30,8 +30,6 @@ class Webhook(webhook.Webhook, Result):
 class Delivery(webhook.Delivery, Result):
     """One message to one endpoint. ``state``: pending, delivered or dead. ``body``: the message, read one at a time."""
 
-    body: str | None = field(default=None, repr=False)
-
 
 class NotGenuine(ChordwiseError):
     """A webhook not signed with this secret, or signed too long ago."""

@@ -84,7 +84,7 @@ COMMANDS = {
     "dead-letters": "dead_letters_command:dead_letters",
     "namespaces": "documents_command:namespaces",
     "documents": "documents_command:documents",
-    "sources": "documents_command:sources",
+    "sources": "sources_command:sources",
     "chunks": "chunks_command:chunks",
     "import-examples": "examples_command:import_examples",
     "examples": "examples_command:examples",

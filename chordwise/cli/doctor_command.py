@@ -9,11 +9,12 @@ import typer
 from rich.text import Text
 from typer import Option
 
-from chordwise.api.installation import Dependency, Finding, Health
+from chordwise.api.installation import Dependency, Health
 from chordwise.api.namespaces import Alignment
 from chordwise.cli import screen
 from chordwise.client import Chordwise
 from chordwise.config import Connection, as_operator, discover
+from chordwise.contract.process import Finding
 from chordwise.errors import ChordwiseError, NotConfigured, ProblemError
 from chordwise.transport import CLIENT_VERSION
 

@@ -1,4 +1,4 @@
-"""``chordwise documents``, ``namespaces`` and ``sources``: what is stored, and where it came from."""
+"""``chordwise documents`` and ``namespaces``: what is stored."""
 
 import json
 import sys
@@ -322,59 +322,3 @@ def delete_namespace(
     with screen.connect() as client:
         deletion = client.delete_namespace(namespace)
     screen.report(deletion.raw, f"deleted with {screen.plural(deletion.documents, 'document')}")
-
-
-SourceKind = Literal["text", "bytes", "file", "url", "sheet"]
-
-
-sources = typer.Typer(
-    help="List and show the sources of documents, or delete one with its documents.", no_args_is_help=True
-)
-
-SourceIdArgument = Annotated[str, Argument(metavar="ID", help="The source's id; 8 digits suffice.")]
-
-
-@sources.command("list")
-def list_sources(
-    namespace: Annotated[str, Option("--namespace", "-n", help="The namespace they are in.")],
-    kind: Annotated[SourceKind | None, Option("--kind", help="Only those of this kind.")] = None,
-    limit: Annotated[int, Option("--limit", min=1, help="Number to list.")] = 100,
-) -> None:
-    """List sources with a searchable or pending document."""
-    with screen.connect() as client:
-        rows = client.sources(namespace=namespace, kind=kind, limit=limit)
-    screen.print_list(
-        rows,
-        ("source", "kind", "uri", "documents", "chunks"),
-        attrgetter("source_id", "kind", "uri", "documents", "chunks"),
-        empty="No sources.",
-        numbers=("documents", "chunks"),
-    )
-
-
-@sources.command("show")
-def show_source(source_id: SourceIdArgument, namespace: NamespaceOption) -> None:
-    """Show a source: its kind, its address, and the number of its documents and chunks."""
-    with screen.connect() as client:
-        source = client.source(short_ids.source(client, source_id, namespace), namespace=namespace)
-    statuses = ", ".join(f"{count} {name}" for name, count in source.statuses.items() if count)
-    facts = {
-        "source": source.source_id,
-        "kind": source.kind,
-        "uri": source.uri,
-        "media type": source.media_type,
-        "encoding": source.encoding,
-        "pages": None if source.page_start is None else f"{source.page_start} to {source.page_end}",
-        "documents": f"{source.documents}: {statuses}",
-        "chunks": str(source.chunks),
-    }
-    screen.print_facts(source, {name: value for name, value in facts.items() if value})
-
-
-@sources.command("delete")
-def delete_source(source_id: SourceIdArgument, namespace: NamespaceOption) -> None:
-    """Delete a source with all its documents, pending ones too."""
-    with screen.connect() as client:
-        deletion = client.delete_source(short_ids.source(client, source_id, namespace), namespace=namespace)
-    sentence = f"deleted with {screen.plural(deletion.documents, 'document')}"
-    screen.report(deletion.raw, sentence)

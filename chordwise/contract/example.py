@@ -7,6 +7,20 @@ from chordwise.contract.record import Answered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BookFlaw(Answered):
+    """An error or an omission in a book, with its position. Without `row`, the whole sheet is meant; `cell` is like
+    `D7` in workbooks and null in JSON."""
+
+    sheet: str
+    row: int | None
+    column: str | None
+    cell: str | None
+    code: str
+    detail: str
+    pointer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BookStatistics(Answered):
     """Rows of a book. `read` is `accepted` + `refused` + `duplicates`; `grades` and `tags` are of accepted rows, a row
     without a grade under the empty name, and of tags the 100 most frequent."""

@@ -10,7 +10,7 @@ from chordwise.contract.record import Answered, Complete
 JobStatus = Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
 WaitingReason = Literal["queued_behind_others", "no_worker", "paused", "retrying"]
 FailureReasonName = Literal["rejected", "gave_up", "bug"]
-Outcome = Literal["created", "replaced", "unchanged", "skipped", "superseded", "refused", "answered"]
+Outcome = Literal["created", "replaced", "unchanged", "skipped", "superseded", "refused", "answered", "listed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +55,14 @@ class Usage(Answered):
     cached: int
     saved_tokens: int
     cost: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageRow(Usage):
+    """The cost in one day, for one job or model, or for one purpose. `key` is empty for work without a
+    job: queries, edits, repairs, calls of the language model."""
+
+    key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

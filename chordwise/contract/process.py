@@ -3,7 +3,27 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from chordwise.contract.record import Answered
+from chordwise.contract.record import Answered, Complete
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding(Complete):
+    """One check; `advice` says what to do, and is empty if all is well. `cause`: the failing check from which this result
+    follows, empty if it stands for itself; a check of severity `unknown` cannot be judged while its cause lasts."""
+
+    check: str
+    severity: str
+    detail: str = ""
+    advice: str = ""
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis(Answered):
+    """All checks. `ok` is false if any failed; warnings do not count."""
+
+    ok: bool
+    findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

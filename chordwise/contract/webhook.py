@@ -28,7 +28,8 @@ class Webhook(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery(Answered):
-    """One message to one endpoint: `delivery_id` is its `webhook-id`, the same at every attempt."""
+    """One message to one endpoint: `delivery_id` is its `webhook-id`, the same at every attempt. `body`: the message, as it is
+    signed and sent; absent in lists."""
 
     delivery_id: str
     event: str
@@ -41,3 +42,4 @@ class Delivery(Answered):
     ended_at: datetime | None
     last_status: int | None
     last_error: str | None
+    body: str = ""

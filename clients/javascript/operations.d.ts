@@ -197,6 +197,17 @@ export interface BookCategories {
   greeting: BookStatistics;
 }
 
+/** An error or an omission in a book, with its position. Without `row`, the whole sheet is meant; `cell` is like `D7` in workbooks and null in JSON. */
+export interface BookFlaw {
+  sheet: string;
+  row: number | null;
+  column: string | null;
+  cell: string | null;
+  code: string;
+  detail: string;
+  pointer: string;
+}
+
 /** Rows of a book. `read` is `accepted` + `refused` + `duplicates`; `grades` and `tags` are of accepted rows, a row without a grade under the empty name, and of tags the 100 most frequent. */
 export interface BookStatistics {
   read: number;
@@ -510,7 +521,7 @@ export interface Degradation {
   detail: string;
 }
 
-/** One message to one endpoint: `delivery_id` is its `webhook-id`, the same at every attempt. */
+/** One message to one endpoint: `delivery_id` is its `webhook-id`, the same at every attempt. `body`: the message, as it is signed and sent; absent in lists. */
 export interface Delivery {
   delivery_id: string;
   event: string;
@@ -523,6 +534,7 @@ export interface Delivery {
   ended_at: string | null;
   last_status: number | null;
   last_error: string | null;
+  body?: string;
 }
 
 /** One page of deliveries, newest first. */
@@ -536,26 +548,10 @@ export interface DeliveryQueued {
   delivery_id: string;
 }
 
-/** A delivery and its message, as it is signed and sent. */
-export interface DeliveryWithBody {
-  delivery_id: string;
-  event: string;
-  job_id: string | null;
-  state: "pending" | "delivered" | "dead";
-  attempts: number;
-  created_at: string;
-  last_attempt_at: string | null;
-  next_attempt_at: string | null;
-  ended_at: string | null;
-  last_status: number | null;
-  last_error: string | null;
-  body: string;
-}
-
 /** All checks. `ok` is false if any failed; warnings do not count. */
 export interface Diagnosis {
   ok: boolean;
-  findings: FindingBody[];
+  findings: Finding[];
 }
 
 /** The complete dictionary; it replaces the previous one. It applies to queries within seconds, and to no stored data. */
@@ -772,17 +768,6 @@ export interface ErrorPlace {
   detail: string;
 }
 
-/** An error or an omission in a book, with its position. Without `row`, the whole sheet is meant; `cell` is like `D7` in workbooks and null in JSON. */
-export interface ExampleFlaw {
-  sheet: string;
-  row: number | null;
-  column: string | null;
-  cell: string | null;
-  code: string;
-  detail: string;
-  pointer: string;
-}
-
 /** The example library of a namespace. */
 export interface ExampleStatistics {
   namespace: string;
@@ -797,9 +782,9 @@ export interface ExamplesReport {
   status: "queued" | "validated";
   total: number;
   statistics: BookCategories;
-  errors: ExampleFlaw[];
+  errors: BookFlaw[];
   errors_total: number;
-  warnings: ExampleFlaw[];
+  warnings: BookFlaw[];
   warnings_total: number;
 }
 
@@ -968,12 +953,24 @@ export interface FiltersIn {
 }
 
 /** One check; `advice` says what to do, and is empty if all is well. `cause`: the failing check from which this result follows, empty if it stands for itself; a check of severity `unknown` cannot be judged while its cause lasts. */
-export interface FindingBody {
+export interface Finding {
   check: string;
-  severity: Severity;
+  severity: string;
   detail: string;
   advice: string;
   cause: string;
+}
+
+/** How a source is followed. `every_seconds`: from one run to the next; `next_run_at` is null while it is paused. `held_removals`: documents that are gone from the source and stay until this is confirmed, null if none wait. `job_id`: of the latest run. Its secret is never shown. */
+export interface FollowedSource {
+  url: string;
+  every_seconds: number;
+  rules: Record<string, unknown>[];
+  has_secret: boolean;
+  next_run_at: string | null;
+  held_removals: number | null;
+  job_id: string | null;
+  run: SourceRun | null;
 }
 
 /** Something that the text may mean. `kind`: a `document`; an item `refused` on arrival, which became none; a `job`. `status`: of its latest upload; `searchable`: an upload of the document is published. `code` and `detail`: the reason for a failure. */
@@ -1101,7 +1098,7 @@ export interface Item {
   duplicate_of: string | null;
   status: "queued" | "running" | "succeeded" | "failed" | "cancelled";
   stage: string;
-  outcome: "created" | "replaced" | "unchanged" | "skipped" | "superseded" | "refused" | "answered" | null;
+  outcome: "created" | "replaced" | "unchanged" | "skipped" | "superseded" | "refused" | "answered" | "listed" | null;
   chunks: number;
   reused: number;
   attempts: number;
@@ -1837,9 +1834,6 @@ export interface SelectionPlan {
   group_size?: number;
 }
 
-/** The severity of a finding: nothing to do, to be looked at, something does not work or is in danger; ``unknown``: cannot be judged while something else fails. */
-export type Severity = "ok" | "unknown" | "warning" | "failed";
-
 /** A process that has given no sign of life `since` then although it did not end in order: killed, frozen, or cut off. `served`: its queues, or `gateway`, `indexer`, `clock`. */
 export interface SilentProcess {
   host: string;
@@ -1876,6 +1870,13 @@ export interface Source {
   page_end: number | null;
 }
 
+/** A file that a run added, changed, removed or skipped, and the reason. */
+export interface SourceChange {
+  path: string;
+  action: "added" | "changed" | "removed" | "skipped";
+  reason: string;
+}
+
 /** How many documents were deleted with a source. */
 export interface SourceDeleted {
   source_id: string;
@@ -1899,7 +1900,7 @@ export interface SourceIn {
   metadata?: Record<string, unknown> | null;
 }
 
-/** A source with its documents. `statuses`: number of `documents` by status. `chunks`: the searchable ones. `encoding` is null unless all its documents share one; `page_start` and `page_end` are the first and the last page of any of them. */
+/** A source with its documents. `statuses`: number of `documents` by status. `chunks`: the searchable ones. `encoding` is null unless all its documents share one; `page_start` and `page_end` are the first and the last page of any of them. `followed`: null for a source whose documents were sent one by one. */
 export interface SourceInfo {
   source_id: string;
   namespace: string;
@@ -1914,6 +1915,7 @@ export interface SourceInfo {
   chunks: number;
   created_at: string;
   updated_at: string;
+  followed: FollowedSource | null;
 }
 
 /** How documents arrived: inline text, bytes in a body, a stored file, a fetched address, a sheet of examples. */
@@ -1923,6 +1925,42 @@ export type SourceKind = "text" | "bytes" | "file" | "url" | "sheet";
 export interface SourcePage {
   data: SourceInfo[];
   next_cursor: string | null;
+}
+
+/** A source to follow: a folder below one that the operator allows (`file://`), a store (`s3://`, `gs://`, `az://`, `sftp://`, `webdav://`, `webdavs://`), a git repository (`git+https://host/repository@branch#folder`), a sitemap or an index on a web server, or what an installed package reads. `secret`: what the store asks for, by name; it is never shown again. Following a URL again changes its interval and its rules, and its secret if one is given. */
+export interface SourceRequest {
+  tenant_id?: string | null;
+  url: string;
+  namespace: string;
+  source_id?: string | null;
+  every_seconds?: number;
+  rules?: SourceRuleIn[];
+  secret?: Record<string, string> | null;
+}
+
+/** A rule for the files of a source. */
+export interface SourceRuleIn {
+  path?: string | null;
+  skip?: boolean | null;
+  document_id?: string | null;
+  type?: string | null;
+  tags?: string[] | null;
+  metadata?: Record<string, unknown> | null;
+  readers?: string[] | null;
+}
+
+/** The result of the latest run. `listed`: files of the source; `changes`: the first hundred. `error`: why it ended before it was through, null if it did not. It has ended when `ended_at` is set; its job ends with its last document. */
+export interface SourceRun {
+  started_at: string;
+  ended_at: string | null;
+  listed: number;
+  added: number;
+  changed: number;
+  removed: number;
+  unchanged: number;
+  skipped: number;
+  error: string | null;
+  changes: SourceChange[];
 }
 
 /** A stretch of `text`. Offsets count characters (Unicode code points); the end is exclusive. */
@@ -2773,16 +2811,40 @@ export class Operations extends Transport {
     /** `next_cursor` of the previous page. */
     cursor?: string | null;
   }, options?: RequestOptions): Promise<SourcePage>;
+  /** Follow a source: `POST /v1/sources` */
+  createSource(body: SourceRequest, options?: RequestOptions): Promise<SourceInfo>;
   /** Delete a source: `DELETE /v1/sources/{source_id}` */
   deleteSource(sourceId: string, params: {
     /** The namespace the source is in. */
     namespace: string;
+    /** Follow it no longer, and leave its documents. */
+    keep_documents?: boolean;
   }, options?: RequestOptions): Promise<SourceDeleted>;
   /** Get a source: `GET /v1/sources/{source_id}` */
   getSource(sourceId: string, params: {
     /** The namespace the source is in. */
     namespace: string;
   }, options?: RequestOptions): Promise<SourceInfo>;
+  /** Confirm removals: `POST /v1/sources/{source_id}/confirm` */
+  confirmSource(sourceId: string, params: {
+    /** The namespace the source is in. */
+    namespace: string;
+  }, options?: RequestOptions): Promise<JobAccepted>;
+  /** Pause a source: `POST /v1/sources/{source_id}/pause` */
+  pauseSource(sourceId: string, params: {
+    /** The namespace the source is in. */
+    namespace: string;
+  }, options?: RequestOptions): Promise<SourceInfo>;
+  /** Resume a source: `POST /v1/sources/{source_id}/resume` */
+  resumeSource(sourceId: string, params: {
+    /** The namespace the source is in. */
+    namespace: string;
+  }, options?: RequestOptions): Promise<SourceInfo>;
+  /** Run a source now: `POST /v1/sources/{source_id}/run` */
+  runSource(sourceId: string, params: {
+    /** The namespace the source is in. */
+    namespace: string;
+  }, options?: RequestOptions): Promise<JobAccepted>;
   /** List tenants: `GET /v1/tenants` */
   listTenants(params?: {
     /** Entries per page. */
@@ -2874,7 +2936,7 @@ export class Operations extends Transport {
   getWebhookDelivery(webhookId: string, deliveryId: string, params?: {
     /** Seconds to hold the answer for, unless it is settled sooner. */
     wait?: number;
-  }, options?: RequestOptions): Promise<DeliveryWithBody>;
+  }, options?: RequestOptions): Promise<Delivery>;
   /** Resend a delivery: `POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver` */
   redeliverWebhookDelivery(webhookId: string, deliveryId: string, options?: RequestOptions): Promise<DeliveryQueued>;
   /** Disable a webhook: `POST /v1/webhooks/{webhook_id}/disable` */

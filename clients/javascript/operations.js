@@ -328,11 +328,26 @@ export class Operations extends Transport {
   listSources(params, options) {
     return this.request("GET", "/v1/sources", { params }, options);
   }
+  createSource(body, options) {
+    return this.request("POST", "/v1/sources", { body, keyed: true }, options);
+  }
   deleteSource(sourceId, params, options) {
     return this.request("DELETE", `/v1/sources/${of(sourceId)}`, { params }, options);
   }
   getSource(sourceId, params, options) {
     return this.request("GET", `/v1/sources/${of(sourceId)}`, { params }, options);
+  }
+  confirmSource(sourceId, params, options) {
+    return this.request("POST", `/v1/sources/${of(sourceId)}/confirm`, { params, keyed: true }, options);
+  }
+  pauseSource(sourceId, params, options) {
+    return this.request("POST", `/v1/sources/${of(sourceId)}/pause`, { params, keyed: true }, options);
+  }
+  resumeSource(sourceId, params, options) {
+    return this.request("POST", `/v1/sources/${of(sourceId)}/resume`, { params, keyed: true }, options);
+  }
+  runSource(sourceId, params, options) {
+    return this.request("POST", `/v1/sources/${of(sourceId)}/run`, { params, keyed: true }, options);
   }
   listTenants(params, options) {
     return this.request("GET", "/v1/tenants", { params }, options);

@@ -122,7 +122,7 @@ def _renewed(key: dict[str, Any], use: Resources) -> dict[str, Any]:
 
 
 def _read_keys(jwks_url: str, use: Resources) -> dict[str, Any]:
-    fetcher = Fetcher(timeout_s=_JWKS_S, max_bytes=_JWKS_BYTES, permitted=use.settings.fetch_allow_networks)
+    fetcher = Fetcher(timeout_s=_JWKS_S, max_bytes=_JWKS_BYTES, permitted=use.settings.fetch_networks)
     return {"jwks": public_keys(fetcher.fetch(jwks_url).body), "read_at": time.time()}
 
 

@@ -40,12 +40,7 @@ class RatingRequest:
     session_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArmResult:
-    """One arm of an experiment: the outcomes of its searches, and the ratings of their answers."""
-
-    ratings: ArmCounts
-    searches: ArmSearches
+Arm = tuple[ArmCounts, ArmSearches]  # of an experiment: the ratings of its answers, the outcomes of its searches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +118,8 @@ def judgment_page(
     return judgments(ratings, min_votes=min_votes), keys[limit - 1] if len(keys) > limit else None
 
 
-def experiment_results(tenant_id: TenantId, experiment_id: str, use: Resources) -> list[ArmResult] | None:
-    """Return each arm's searches and ratings in the experiment's order; None for an unknown experiment."""
+def experiment_results(tenant_id: TenantId, experiment_id: str, use: Resources) -> list[Arm] | None:
+    """Return each arm's ratings and searches in the experiment's order; None for an unknown experiment."""
     with reading(use.mysql) as connection:
         experiment = Experiments(connection, tenant_id).all().get(experiment_id)
         ratings = {counts.bucket: counts for counts in FeedbackStore(connection, tenant_id).arms(experiment_id)}
@@ -133,10 +128,7 @@ def experiment_results(tenant_id: TenantId, experiment_id: str, use: Resources) 
         return None
     arms = [] if experiment is None else [arm.name for arm in read_experiment(experiment[0]).arms]
     return [
-        ArmResult(
-            ratings=ratings.get(bucket, ArmCounts(bucket=bucket)),
-            searches=searches.get(bucket, ArmSearches(bucket=bucket)),
-        )
+        (ratings.get(bucket, ArmCounts(bucket=bucket)), searches.get(bucket, ArmSearches(bucket=bucket)))
         for bucket in dict.fromkeys([*arms, *ratings, *searches])
     ]
 

@@ -99,6 +99,19 @@ sources = table("sources", key("tenant_id", "namespace", source_id=NAME),
     optional(utf8(2048), "uri"),
     required(ascii_(127), "media_type"), required(TIME, "created_at"))
 
+# Each is a row of ``sources`` as well, also while it has no document.
+followed_sources = table("followed_sources", key("tenant_id", "namespace", source_id=NAME),
+    required(utf8(2048), "url"),
+    required(UINT, "every_s"),
+    required(JSON, "rules"),
+    optional(mysql.BLOB(), "secret"),               # encrypted
+    required(TIME, "created_at", "updated_at"),
+    optional(TIME, "next_run_at"),                  # NULL: paused
+    optional(UUID, "job_id"),                       # of the latest run
+    optional(UINT, "held_removals", "confirmed_removals"),  # that wait for a confirmation; that one was given for
+    optional(JSON, "run"),                          # what the latest run did
+    Index("followed_sources_due", "next_run_at", "tenant_id"))
+
 generations = table("generations", key("tenant_id", "namespace", "document_id", "generation"),
     required(UUID, "job_id"),
     optional(utf8(1024), "title"),
@@ -108,6 +121,7 @@ generations = table("generations", key("tenant_id", "namespace", "document_id", 
     optional(mysql.BIGINT(), "story_time"),
     optional(JSON, "readers"),                      # principals; NULL: public
     required(NAME, "source_id", default="''"),
+    optional(SHA256, "source_version"),             # of the file in a followed source; NULL: in none
     optional(utf8(2048), "source_uri"),
     required(ascii_(127), "media_type"),
     optional(JSON, "encoding"),                     # how the bytes were read

@@ -152,7 +152,8 @@ class Documents(TenantStore):
             self._connection,
             "INSERT INTO generations (tenant_id, namespace, document_id, generation, job_id,"
             f" {columns(generations, DocumentFields)}, source_uri, media_type, chunking, content_hash, body_bytes,"
-            f" created_at, source_id, terms_version) VALUES ({placeholders(range(13 + len(fields(DocumentFields))))})",
+            f" created_at, source_id, source_version, terms_version)"
+            f" VALUES ({placeholders(range(14 + len(fields(DocumentFields))))})",
             [
                 (
                     *generation_columns(generation),
@@ -165,6 +166,7 @@ class Documents(TenantStore):
                     len(upload.body),
                     moment,
                     source_ids[generation],
+                    upload.source_version,
                     VERSION,
                 )
                 for generation, upload in uploads

@@ -8,13 +8,14 @@ from typing import Any
 
 from chordwise.contract.chunk import ChunkPosition
 from chordwise.contract.source import SourceInfo
-from pipeline.database.mysql_tables import generations
+from pipeline.database.mysql_tables import followed_sources, generations
 from pipeline.database.rows import TenantStore, as_utc, chunking_of, generation_key, record_of
 from pipeline.database.statements import OF_DOCUMENTS, OF_GENERATION, columns, same_document, sql
 from pipeline.document_sources import SourceKind
 from pipeline.documents.document_store import encoding_of, fields_of
 from pipeline.documents.document_views import DocumentOrder, DocumentSelection, DocumentView
 from pipeline.documents.duplicate_store import Duplicates, duplicate_of, is_duplicate
+from pipeline.documents.followed_store import followed_of
 from pipeline.documents.outcome_store import STATUS, WORKED_ON
 from pipeline.filters.python_filters import unmet
 from pipeline.filters.readers import Principals, may_read, readers_filter
@@ -170,15 +171,17 @@ class SourceViews(TenantStore):
     def page(
         self, namespace: Namespace, *, kind: SourceKind | None = None, after: str = "", limit: int
     ) -> list[SourceInfo]:
-        """Return sources with a document that is searchable or on its way, by id, those after the given one."""
+        """Return sources that are followed, or have a document that is searchable or on its way, by id, those after the given
+        one."""
         statement = _PAGE.format(kind="" if kind is None else " AND s.kind = :kind")
         rows = self._run(statement, namespace=namespace, kind=kind and kind.value, after=after, limit=limit)
         return self._viewed(namespace, rows.all())
 
     def one(self, namespace: Namespace, source_id: str) -> SourceInfo | None:
-        """Return the source, or None if it has no document; one whose upload failed or was cancelled counts."""
+        """Return the source, or None if it is not followed and has no document; one whose upload failed or was cancelled
+        counts."""
         sources = self._viewed(namespace, self._run(_ONE, namespace=namespace, id=source_id).all())
-        return sources[0] if sources and sources[0].documents else None
+        return sources[0] if sources and (sources[0].documents or sources[0].followed) else None
 
     def documents(
         self,
@@ -221,6 +224,7 @@ def _view(namespace: Namespace, row: Any, counts: Sequence[Any]) -> SourceInfo:
         documents=sum(statuses.values()),
         statuses=statuses,
         chunks=int(sum(count.chunks or 0 for count in counts)),
+        followed=None if row.url is None else followed_of(row._mapping),
         updated_at=as_utc(max((count.updated_at for count in counts), default=row.created_at)),
     )
 
@@ -231,13 +235,18 @@ _BELONGING = (
     " AND COALESCE(d.published_generation, d.latest_generation) = g.generation"
     " AND d.latest_generation > d.deleted_generation"
 )
-_ROW = "SELECT s.source_id, s.kind, s.uri, s.media_type, s.created_at FROM sources s"
+_SHOWN_OF_FOLLOWED = ("url", "every_s", "rules", "secret", "next_run_at", "held_removals", "job_id", "run")
+_FOLLOWED = ", ".join(f"f.{column.name}" for column in followed_sources.c if column.name in _SHOWN_OF_FOLLOWED)
+_ROW = (
+    f"SELECT {_FOLLOWED}, s.source_id, s.kind, s.uri, s.media_type, s.created_at FROM sources s"
+    " LEFT JOIN followed_sources f ON f.tenant_id = s.tenant_id AND f.namespace = s.namespace AND f.source_id = s.source_id"
+)
 _THERE = " WHERE s.tenant_id = :tenant AND s.namespace = :namespace"
 # Not EXISTS, which MariaDB turns into a join over all documents before it takes the first few sources.
 _PAGE = (
-    f"{_ROW}{_THERE} AND s.source_id > :after{{kind}} AND COALESCE((SELECT 1 FROM {_BELONGING}"
+    f"{_ROW}{_THERE} AND s.source_id > :after{{kind}} AND (f.url IS NOT NULL OR COALESCE((SELECT 1 FROM {_BELONGING}"
     f" WHERE g.tenant_id = s.tenant_id AND g.namespace = s.namespace AND g.source_id = s.source_id"
-    f" AND {ALIVE.format(d='d.')} LIMIT 1), 0) = 1 ORDER BY s.source_id LIMIT :limit"
+    f" AND {ALIVE.format(d='d.')} LIMIT 1), 0) = 1) ORDER BY s.source_id LIMIT :limit"
 )
 _ONE = sql(f"{_ROW}{_THERE} AND s.source_id = :id")
 

@@ -180,10 +180,13 @@ _SHOWN_AND_NEW = (
     f" JOIN generations n ON {same_document('n', 'g')} AND n.generation = :generation"
 )
 _OF_ANOTHER_SOURCE = (
-    "WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id IN :ids AND g.source_id <> n.source_id"
+    "WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id IN :ids"
+    " AND NOT (g.source_id = n.source_id AND g.source_version <=> n.source_version)"
 )
 _OTHER_SOURCES = sql(f"SELECT g.source_id FROM {_SHOWN_AND_NEW} {_OF_ANOTHER_SOURCE}")
-_MOVE_SOURCE = sql(f"UPDATE {_SHOWN_AND_NEW} SET g.source_id = n.source_id {_OF_ANOTHER_SOURCE}")
+_MOVE_SOURCE = sql(
+    f"UPDATE {_SHOWN_AND_NEW} SET g.source_id = n.source_id, g.source_version = n.source_version {_OF_ANOTHER_SOURCE}"
+)
 
 _AT_REST = sql(
     # A job without a row ended long ago.

@@ -69,7 +69,9 @@ class Sources(TenantStore):
 _SOME = " WHERE tenant_id = :tenant AND namespace = :namespace AND source_id IN :ids"
 _DESCRIBED = sql(f"SELECT source_id, kind, uri, media_type FROM sources{_SOME}")
 _LOCK = sql(f"SELECT source_id FROM sources{_SOME} ORDER BY source_id FOR UPDATE")
-_USED = sql(f"SELECT DISTINCT source_id FROM generations{_SOME}")
+_USED = sql(
+    f"SELECT source_id FROM generations{_SOME} UNION SELECT source_id FROM followed_sources{_SOME}"  # UNION: each once
+)
 _DROP = sql(f"DELETE FROM sources{_SOME}")
 _CORRECT = sql(
     "UPDATE sources SET kind = :kind, uri = :uri, media_type = :media_type"

@@ -90,22 +90,34 @@ def accept(
                 due=0,
                 renamed=ledger.renamed(job_id),
             )
-        documents = Documents(work.connection, batch.tenant_id)
-        if batch.on_conflict == "new":
-            items, uploads = _keep_both(batch, documents, Duplicates(work.connection, batch.tenant_id))
-        else:
-            items, uploads = _by_id(batch, documents)
-        quotas(work.connection, batch.tenant_id, use).check(arriving=len(uploads))
-        uploads = DocumentReaders(work.connection, batch.tenant_id).with_readers(batch.namespace, uploads)
-        documents.store(job_id, uploads)
-        Audit(work.connection, batch.tenant_id).wrote(
-            "ingest", namespaces=[batch.namespace], ids=[job_id], count=len(uploads), total=len(items)
-        )
+        items = _store(batch, job_id, work, use)
         accepted = open_job(work, replace(batch, job_id=job_id), items, ring=ring)
-        VectorStores(work.connection, batch.tenant_id).touch([batch.namespace])
         if together_with is not None:
             together_with(work.connection, accepted)
     return accepted
+
+
+def accept_more(batch: Batch, job_id: JobId, work: UnitOfWork, use: Resources) -> None:
+    """Add documents to a job in a running transaction, whose own item brings them. Raises QuotaExceeded."""
+    items = _store(batch, job_id, work, use)
+    Ledger(work.connection, batch.tenant_id).extend(job_id, batch.namespace, items)
+
+
+def _store(batch: Batch, job_id: JobId, work: UnitOfWork, use: Resources) -> Sequence[NewItem]:
+    """Write the documents of a batch, and return them as items of the job."""
+    documents = Documents(work.connection, batch.tenant_id)
+    if batch.on_conflict == "new":
+        items, uploads = _keep_both(batch, documents, Duplicates(work.connection, batch.tenant_id))
+    else:
+        items, uploads = _by_id(batch, documents)
+    quotas(work.connection, batch.tenant_id, use).check(arriving=len(uploads))
+    uploads = DocumentReaders(work.connection, batch.tenant_id).with_readers(batch.namespace, uploads)
+    documents.store(job_id, uploads)
+    Audit(work.connection, batch.tenant_id).wrote(
+        "ingest", namespaces=[batch.namespace], ids=[job_id], count=len(uploads), total=len(items)
+    )
+    VectorStores(work.connection, batch.tenant_id).touch([batch.namespace])
+    return items
 
 
 def open_job(

@@ -56,6 +56,7 @@ _DOWN_AFTER = 2  # documents in a row for which a dependency fails
 
 log = structlog.get_logger(__name__)
 _BATCH_BYTES = 4 * 1024 * 1024  # of text that a worker loads at once
+MOST_RUNS = 2  # of sources, of one tenant, under way at a time
 _BATCH_DIVISOR = 4  # while others wait: smaller batches, so that no tenant waits long for its turn
 
 
@@ -215,7 +216,8 @@ def take(
     limits = use.settings
     with suppress(TenantGone), unit_of_work(use.mysql) as work:
         round_robin = Turns(work.connection, tenant_id)
-        if limits.ingest_tenant_batches and round_robin.batches_in_flight(queue) >= limits.ingest_tenant_batches:
+        most = MOST_RUNS if queue is IngestQueue.SOURCE else limits.ingest_tenant_batches
+        if most and round_robin.batches_in_flight(queue) >= most:
             return None
         claims = Ledger(work.connection, tenant_id).claim(
             job_id,

@@ -108,7 +108,7 @@ _REPLAYABLE = "SELECT COUNT(*) FROM job_items WHERE tenant_id = :tenant AND job_
 
 _REQUEUE = (
     f"UPDATE job_items SET {becomes(Move.REPLAY)}, fencing_token = fencing_token + 1, attempts = 0, stage = 'accepted',"
-    " queue = IF(queue = 'batch', queue, 'ingest'), next_attempt_at = :now, lease_until = NULL, outcome = NULL,"
+    " queue = IF(queue IN ('batch', 'source'), queue, 'ingest'), next_attempt_at = :now, lease_until = NULL, outcome = NULL,"
     " chunk_count = 0, reused_count = 0,"
     " error_code = NULL, error_detail = NULL, error_pointer = NULL, failure = NULL, dead_at = NULL,"
     " failed_revision = NULL, updated_at = :now"

@@ -2,8 +2,8 @@
 the claim's fencing token, so a worker that lost its lease changes nothing."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import Any, Final
@@ -90,8 +90,7 @@ class Ledger(TenantStore):
 
     def total(self, job_id: JobId) -> int | None:
         """Return the number of items of a job; None if there is no such job."""
-        statement = "SELECT total FROM jobs WHERE tenant_id = :tenant AND job_id = :job"
-        total: int | None = self._run(statement, job=job_id).scalar_one_or_none()
+        total: int | None = self._run(_TOTAL, job=job_id).scalar_one_or_none()
         return total
 
     def renamed(self, job_id: JobId) -> tuple[Renamed, ...]:
@@ -124,6 +123,23 @@ class Ledger(TenantStore):
             priority=priority.value,
             now=moment,
         )
+        self._insert(job_id, namespace, items, queue, moment)
+        self.close_if_done([job_id])
+
+    def extend(self, job_id: JobId, namespace: Namespace, items: Sequence[NewItem]) -> None:
+        """Add items to a job whose claimed item made them; their ordinals count from the job's end. Call ``hold`` first."""
+        total = self._run(f"{_TOTAL} FOR UPDATE", job=job_id).scalar_one()
+        numbered = [replace(item, ordinal=total + position) for position, item in enumerate(items)]
+        self._insert(job_id, namespace, numbered, IngestQueue.INGEST, now())
+        self._run(_GROW, job=job_id, total=total + len(numbered), now=now())
+
+    def open_items(self, job_id: JobId) -> int:
+        """Return how many items of a job have not ended."""
+        return int(self._run(_OPEN_ITEMS, job=job_id).scalar_one())
+
+    def _insert(
+        self, job_id: JobId, namespace: Namespace, items: Sequence[NewItem], queue: IngestQueue, moment: datetime
+    ) -> None:
         insert_many(
             self._connection,
             "INSERT INTO job_items (tenant_id, job_id, ordinal, namespace, document_id, generation, body_bytes, state,"
@@ -153,7 +169,6 @@ class Ledger(TenantStore):
                 for item, state in ((item, _first_state(item)) for item in items)
             ],
         )
-        self.close_if_done([job_id])
 
     def claim(
         self,
@@ -311,6 +326,15 @@ class Ledger(TenantStore):
 
 tenants_with_open_jobs = TenantsWith("SELECT DISTINCT tenant_id FROM jobs WHERE finished_at IS NULL")
 
+
+_TOTAL = "SELECT total FROM jobs WHERE tenant_id = :tenant AND job_id = :job"
+_GROW = sql(
+    "UPDATE jobs SET total = :total, updated_at = :now, revision = revision + 1"
+    " WHERE tenant_id = :tenant AND job_id = :job"
+)
+_OPEN_ITEMS = sql(
+    "SELECT COUNT(*) FROM job_items WHERE tenant_id = :tenant AND job_id = :job AND state IN ('queued', 'running')"
+)
 
 _DUE = sql(
     # Rows of an earlier attempt that wait to be dropped would vanish while the new attempt writes them. An item of a

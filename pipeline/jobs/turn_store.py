@@ -97,11 +97,12 @@ class Turns(TenantStore):
         self._run(_JOB_SERVED, job=job_id, now=moment)
 
 
-# A batch of queries counts as a turn with documents: both are the tenant's work that nobody waits for.
+# A batch of queries and a run of a source count as turns with documents: nobody waits for them either.
 _SERVED_AT = {
     IngestQueue.INGEST: "served_at",
     IngestQueue.LONG: "long_served_at",
     IngestQueue.BATCH: "served_at",
+    IngestQueue.SOURCE: "served_at",
 }
 
 # A tenant has a turn of its own in each queue: else one that always has short documents would wait with its long ones for

@@ -15,6 +15,7 @@ from pipeline.administration.compute import drop_expired
 from pipeline.administration.delete_documents import delete_some_within
 from pipeline.administration.drop_replaced import DROPPED_AT_ONCE, drop_retired
 from pipeline.administration.edit_webhooks import forget_old
+from pipeline.administration.follow_sources import start_due
 from pipeline.administration.keep_files import forget_file
 from pipeline.database.engines import Conflict, redis_errors
 from pipeline.database.rows import now
@@ -23,6 +24,7 @@ from pipeline.database.unit_of_work import UnitOfWork, reading, retry_conflicts,
 from pipeline.deadline import Deadline
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.document_views import OwnedChunk
+from pipeline.documents.followed_store import tenants_with_due_sources
 from pipeline.documents.generation_store import RetainedGenerations, Retired, tenants_with_expired, tenants_with_retired
 from pipeline.documents.owned_chunk_store import OutdatedGeneration, OutdatedTerms, tenants_with_outdated_terms
 from pipeline.errors import TenantGone, Unavailable
@@ -74,6 +76,7 @@ _WORK: Final = {
     "files": tenants_with_expired_files,
     "stores": tenants_with_expired_stores,
     "retired": tenants_with_retired,
+    "sources": tenants_with_due_sources,
     "deliveries": tenants_with_due_deliveries,
     "progress": tenants_following_progress,
     "erasures": tenants_with_unsettled_erasure,
@@ -92,6 +95,7 @@ def sweep(use: Resources, *, ring: Ring, found: Mapping[str, Sequence[TenantId]]
     bells rung. ``ring`` returns False for a bell that the broker did not take. Harmless to running work."""
     found = find_work(use) if found is None else found
     rung = _for_each(found["jobs"], use, partial(_sweep_tenant, ring=ring))
+    _for_each(found["sources"], use, partial(start_due, ring=ring))
     _for_each(found["kept"], use, release_kept)
     _for_each(found["answers"], use, partial(_forget_answers, limit=_FORGOTTEN_AT_ONCE))
     _for_each(found["publications"], use, partial(_prune, limit=_PUBLICATIONS_AT_ONCE))

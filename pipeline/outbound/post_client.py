@@ -54,9 +54,13 @@ def checked_url(url: str) -> httpx.URL:
 def resolve(url: httpx.URL, *, permitted: Sequence[Network]) -> list[str]:
     """Return the connectable addresses of a URL's host in order. Blocking. Raises NotAllowed, alike for a name without
     address and a private one, so that callers cannot probe the network's names."""
-    host = url.raw_host.decode("ascii")
+    return resolve_host(url.raw_host.decode("ascii"), port=url.port or 0, permitted=permitted)
+
+
+def resolve_host(host: str, *, port: int = 0, permitted: Sequence[Network]) -> list[str]:
+    """Return the connectable addresses of a host, as `resolve` does. Raises NotAllowed."""
     try:
-        entries = socket.getaddrinfo(host, url.port or 0, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise not_allowed(host) from None
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in entries))

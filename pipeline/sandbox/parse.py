@@ -24,7 +24,8 @@ from pipeline.parsing.pdf.page_images import render_page
 from pipeline.parsing.recognition import PageReader, Recognition
 from pipeline.sandbox.accepted_formats import register_installed_parsers
 from pipeline.sandbox.confinement import confine
-from pipeline.sandbox.frames import CUTTING, RECOGNISING, frame_of_image, out_of_memory, packed, read_frame, request_of
+from pipeline.sandbox.frames import CUTTING, RECOGNISING, frame_of_image, out_of_memory, request_of
+from pipeline.sandbox.pipes import packed, read_frame
 
 _MOST_FILES = 64  # file descriptors
 _WORN_OUT = 0.5  # share of the memory at which the process ends, because little of it is released

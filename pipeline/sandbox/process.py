@@ -19,7 +19,7 @@ from typing import Any
 import pipeline
 from pipeline.deadline import Deadline
 from pipeline.parsing.recognition import Recognition
-from pipeline.sandbox.frames import BrokenFrame, packed, read_frame
+from pipeline.sandbox.pipes import BrokenFrame, packed, read_frame
 
 _ROOT = Path(pipeline.__file__).parent.parent
 _AT_ONCE = 1024 * 1024  # bytes read or written between two checks of the clock
@@ -105,7 +105,7 @@ class ParserProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=_ROOT,
-            env=_environment(),
+            env=clean_environment(),
             start_new_session=True,  # Ctrl-C ends the worker, which ends this process and its own children
         )
         assert self._process.stdin is not None
@@ -218,7 +218,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         process.kill()
 
 
-def _environment() -> dict[str, str]:
+def clean_environment() -> dict[str, str]:
     """Return an environment without settings or keys but with the same packages, and one thread for numpy."""
     return {
         "PATH": os.defpath,

@@ -234,7 +234,7 @@ _VIEWS = (
 # The tables whose rows are deleted with a namespace; its own is last.
 _TABLES = (
     *("import_parts", "entity_states", "feedback", "attachments", "vector_stores"),
-    *("publications", "sources", "namespaces"),
+    *("publications", "followed_sources", "sources", "namespaces"),
 )
 
 # A revision alone would come again in a namespace that was deleted and made anew, or in a database that was restored.

@@ -7,6 +7,7 @@ from typing import Final
 import structlog
 from celery import shared_task
 
+from pipeline.administration import run_source
 from pipeline.ingestion import run
 from pipeline.records import IngestQueue
 from pipeline.threads import DelayedCall
@@ -22,9 +23,13 @@ _ending_parsers = DelayedCall(lambda: for_ingestion().parser.close(), seconds=_P
 
 
 @shared_task(name=TaskName.INGEST.value, base=LoggedTask)
-def ingest_batch(tenant_id: str, job_id: str) -> None:
-    """Ingest one batch of the tenant whose turn it is; the arguments only name the job that the bell was rung for."""
-    _ingest(tenant_id, job_id, IngestQueue.INGEST)
+def ingest_batch(tenant_id: str, job_id: str, queue: str = IngestQueue.INGEST) -> None:
+    """Ingest one batch of the tenant whose turn it is, or begin the run of a source in a thread; the arguments only name the
+    job that the bell was rung for."""
+    if queue == IngestQueue.SOURCE:
+        run_source.run_next(for_ingestion(), ring=ring_for)
+    else:
+        _ingest(tenant_id, job_id, IngestQueue.INGEST)
 
 
 @shared_task(name=TaskName.LONG.value, base=LoggedTask)

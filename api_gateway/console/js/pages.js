@@ -16,6 +16,7 @@ export const GROUPS = [
   ["nav.knowledge", [
     page("documents", () => import("./views/documents/documents.js").then((all) => all.Documents), { one: () => import("./views/documents/document.js").then((all) => all.Document) }),
     page("namespaces", () => import("./views/documents/namespaces.js").then((all) => all.Namespaces), { one: () => import("./views/documents/duplicates.js").then((all) => all.Duplicates) }),
+    page("sources", () => import("./views/documents/sources.js").then((all) => all.Sources), { one: () => import("./views/documents/source.js").then((all) => all.Source) }),
     page("preview", () => import("./views/documents/preview.js").then((all) => all.Preview)),
     page("faq", () => import("./views/knowledge/faq.js").then((all) => all.Faq)),
     page("dictionary", () => import("./views/knowledge/dictionary.js").then((all) => all.Dictionary)),

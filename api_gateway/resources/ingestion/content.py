@@ -2,9 +2,6 @@
 
 import base64
 import binascii
-import hashlib
-import unicodedata
-import uuid
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -12,7 +9,7 @@ from pydantic import BeforeValidator, Field
 from pydantic.json_schema import WithJsonSchema
 
 from api_gateway.http.fields import TEXT_MEDIA_TYPES, Metadata, NewSourceId, Tags, Wire
-from pipeline.document_sources import LONGEST_ID, SourceKind, with_hash
+from pipeline.document_sources import SourceKind
 from pipeline.errors import FetchRefused, UnsupportedMediaType
 from pipeline.outbound.web import LONGEST_URI, web_address
 from pipeline.parsing.detection import codec_of
@@ -20,7 +17,6 @@ from pipeline.parsing.formats import JSONL, charset_of, media_type_of
 from pipeline.parsing.sniffing import media_type_of_fetched, media_type_shown
 from pipeline.records import OCTETS
 
-_HASH_DIGITS = 16
 _LONGEST_MEDIA_TYPE = 127
 
 
@@ -224,24 +220,6 @@ def _one_document(media_type: str) -> str:
         detail = "JSON lines are many documents; send them to /v1/files"
         raise BadSource("/source/media_type", detail, code="unsupported_media_type")
     return media_type
-
-
-def document_id_of(name: str) -> str:
-    """Return a document id from a file's name, composed (NFC). Relative folders stay, so that equal names in two of them
-    differ.
-
-    A long name keeps its beginning and ends in a hash of the whole; an empty name gives a new id.
-    """
-    name = unicodedata.normalize("NFC", name)  # macOS sends decomposed names
-    parts = [part.strip() for part in name.replace("\\", "/").split("/")]
-    path = "/".join(part for part in parts if part not in ("", ".", ".."))
-    printable = (character for character in path if unicodedata.category(character)[0] not in "CZ" or character == " ")
-    document_id = "".join(printable).strip()
-    if document_id in ("", ".", ".."):
-        return str(uuid.uuid4())
-    if len(document_id) <= LONGEST_ID:
-        return document_id
-    return with_hash(document_id, hashlib.sha256(document_id.encode("utf-8", "replace")).digest(), _HASH_DIGITS)
 
 
 def storable(media_type: str) -> str:

@@ -29,7 +29,7 @@ from api_gateway.resources.route_parts import (
     media_type_of_body,
     validated,
 )
-from chordwise.contract.example import BookStatistics, ExamplesVerification, MissingExample, SampledExample
+from chordwise.contract.example import BookFlaw, BookStatistics, ExamplesVerification, MissingExample, SampledExample
 from pipeline.administration.list_documents import count_examples, verify_import
 from pipeline.errors import UnsupportedMediaType
 from pipeline.examples.example import LENGTHS, Category, Duplicated, Spread, Stored, Verified, summed
@@ -39,19 +39,6 @@ from pipeline.ingestion.accept import OnConflict
 from pipeline.jobs.computation import BookForm, ComputationKind
 from pipeline.parsing.formats import JSON, XLSX, media_type_of
 from pipeline.records import Namespace
-
-
-class ExampleFlaw(Shape):
-    """An error or an omission in a book, with its position. Without `row`, the whole sheet is meant; `cell` is like
-    `D7` in workbooks and null in JSON."""
-
-    sheet: str
-    row: int | None
-    column: str | None
-    cell: str | None
-    code: str
-    detail: str
-    pointer: str
 
 
 class BookCategories(Shape):
@@ -72,9 +59,9 @@ class ExamplesReport(Shape):
     status: Literal["queued", "validated"]
     total: int
     statistics: BookCategories
-    errors: list[ExampleFlaw]
+    errors: list[BookFlaw]
     errors_total: int
-    warnings: list[ExampleFlaw]
+    warnings: list[BookFlaw]
     warnings_total: int
 
 

@@ -22,7 +22,7 @@ from api_gateway.http.file_names import file_name_of, has_extended_name_only
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer
 from api_gateway.http.route_descriptions import route
-from api_gateway.resources.ingestion.content import Charset, ParserHint, document_id_of, media_type_as, storable
+from api_gateway.resources.ingestion.content import Charset, ParserHint, media_type_as, storable
 from api_gateway.resources.ingestion.uploads import (
     MOST_DOCUMENTS,
     ChunkingIn,
@@ -36,7 +36,7 @@ from api_gateway.resources.route_parts import file_form, require_media_type, val
 from api_gateway.resources.shapes import accepted_response
 from chordwise.contract.document import LENGTHS
 from chordwise.contract.job import JobAccepted
-from pipeline.document_sources import SourceKind, SourceRef, with_hash
+from pipeline.document_sources import SourceKind, SourceRef, document_id_of, with_hash
 from pipeline.errors import MalformedDocument, Rejected
 from pipeline.ingestion.accept import AcceptedJob, Batch, OnConflict, Refusal, accept
 from pipeline.parsing.formats import JSONL, charset_of

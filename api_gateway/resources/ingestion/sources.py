@@ -1,4 +1,4 @@
-"""Sources of documents: list, read and delete them."""
+"""Sources of documents: list and read them."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -7,16 +7,15 @@ from fastapi import APIRouter, Path, Response
 from pydantic import AfterValidator
 
 from api_gateway.http import cursors
-from api_gateway.http.caller import FullReader, Writer
+from api_gateway.http.caller import FullReader
 from api_gateway.http.fields import NamespaceParameter, shown, tidy_document_id
 from api_gateway.http.problems import Problem, quoted
 from api_gateway.http.request_context import SLASH
 from api_gateway.http.responses import json_response
 from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, route
 from api_gateway.resources.route_parts import Page, existing, parse, send_page
-from chordwise.contract.source import SourceDeleted, SourceInfo
+from chordwise.contract.source import SourceInfo
 from pipeline.administration.call_store import read_view
-from pipeline.administration.delete_documents import delete_source
 from pipeline.document_sources import SourceKind
 from pipeline.documents.document_view_store import SourceViews
 
@@ -28,10 +27,11 @@ class SourcePage(Page[SourceInfo]):
 def _parse_id(segment: str) -> str:
     """Return the id in a path. Raises Problem(404) for an invalid one."""
     source_id = segment.replace(SLASH, "/")
-    return parse(tidy_document_id, source_id, _not_found(source_id))
+    return parse(tidy_document_id, source_id, not_found(source_id))
 
 
-def _not_found(source_id: str) -> Problem:
+def not_found(source_id: str) -> Problem:
+    """Return the problem of an id without a source."""
     return Problem(404, "source_not_found", f"There is no source {quoted(source_id)} in this namespace.")
 
 
@@ -49,7 +49,7 @@ async def list_sources(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """List sources with a document that is searchable or being ingested."""
+    """List sources that are followed, or have a document that is searchable or being ingested."""
     after = cursors.decode(cursor, "sources", str)
 
     def read(sources: SourceViews) -> Sequence[SourceInfo]:
@@ -69,15 +69,4 @@ async def get_source(caller: FullReader, source_id: Id, namespace: InNamespace) 
         return sources.one(namespace, source_id)
 
     view = await caller.gateway.run(read_view, SourceViews, caller.tenant_id, caller.use, read)
-    return json_response(existing(view, _not_found(source_id)))
-
-
-@router.delete(
-    "/v1/sources/{source_id}", **route("Delete a source", SourceDeleted, "Deleted; the number of its documents.", 404)
-)
-async def delete(caller: Writer, source_id: Id, namespace: InNamespace) -> Response:
-    """Delete a source with all its documents, also those being ingested. If the answer is lost, repeat the request: it
-    continues."""
-    deleted = await caller.gateway.run_heavy(delete_source, caller.tenant_id, namespace, source_id, caller.use)
-    body = {"source_id": source_id, "namespace": namespace, "documents": existing(deleted, _not_found(source_id))}
-    return json_response(body)
+    return json_response(existing(view, not_found(source_id)))

@@ -17,11 +17,11 @@ from api_gateway.http import fields
 from api_gateway.http.bodies import Decoded, flaws_in, refuse_flaws
 from api_gateway.http.fields import TenantWire, Wire
 from api_gateway.http.problems import LONGEST_POINTER, MOST_ERRORS, Problem, invalid, places, pointer
-from api_gateway.resources.ingestion.content import BadSource, Content, SourceIn, content_of, document_id_of
+from api_gateway.resources.ingestion.content import BadSource, Content, SourceIn, content_of
 from api_gateway.resources.route_parts import decode_own, validated
 from pipeline.chunking.strategies.registry import STRATEGIES, complete, flaws_in_options, options_of
 from pipeline.chunking.strategies.strategy import Option
-from pipeline.document_sources import SourceRef
+from pipeline.document_sources import SourceRef, document_id_of
 from pipeline.ingestion.accept import Batch, OnConflict, Refusal
 from pipeline.records import Chunking, DocumentFields, DocumentId, Namespace, Priority, Upload
 from pipeline.settings import Settings

@@ -76,9 +76,10 @@ def judged_query(tenant_id: TenantId, namespace: str, judged: core.JudgedText) -
     }
 
 
-def arm(result: flow.ArmResult) -> dict[str, Any]:
+def arm(result: flow.Arm) -> dict[str, Any]:
     """Return one arm as it is sent."""
-    counts = {**asdict(result.ratings), **asdict(result.searches)}
+    ratings, searches = result
+    counts = {**asdict(ratings), **asdict(searches)}
     return {name: counts[name] for name in (field.name for field in fields(ArmResult))}
 
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api_gateway.resources.ingestion.content import document_id_of
 from chordwise import Document, Ingestion, InvalidInput, Job, NotConfigured, QueryResult, UnexpectedAnswer
 from chordwise.api.documents import document_json
 from chordwise.api.entities import EntityState
@@ -20,6 +19,7 @@ from chordwise.api.queries import query_body
 from chordwise.config import as_operator, discover
 from chordwise.records import decode
 from chordwise.transport import client_arguments, encode
+from pipeline.document_sources import document_id_of
 
 KB = IngestOptions(namespace="kb")
 

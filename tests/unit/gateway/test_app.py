@@ -35,6 +35,7 @@ _ONE_THING = (
     "/v1/query-batches/{batch_id}/",
     "/v1/dead-letters/{letter_id}/",
     "/v1/webhooks/{webhook_id}/",
+    "/v1/sources/{source_id}/",
     "/v1/admin/embedding-migrations/{number}/",
     "/openai/v1/vector_stores/{vector_store_id}/file_batches/{batch_id}/",
 )

@@ -19,9 +19,10 @@ from pipeline.documents.cut_document import CutDocument, CutRequest, cut_as
 from pipeline.errors import CuttingMemory, CuttingTooSlow, DocumentTooLarge, EmptyDocument, IngestCrowded, Rejected
 from pipeline.parsing.formats import HTML, MARKDOWN, PLAIN, parse
 from pipeline.records import Chunking, Namespace, Passage, Scope, TenantId
-from pipeline.sandbox.frames import packed, question_of, read_frame, request_of
+from pipeline.sandbox.frames import question_of, request_of
 from pipeline.sandbox.parse import answer_to
 from pipeline.sandbox.parser import Parser
+from pipeline.sandbox.pipes import packed, read_frame
 from tests.support.corpora.growth import processor_time
 
 _SCOPE = Scope(tenant_id=TenantId("t"), namespace=Namespace("n"))

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from api_gateway.http.file_names import file_name_of
-from api_gateway.resources.ingestion.content import document_id_of
 from chordwise.api.file_names import id_of, sendable
 from chordwise.api.files import LeftOut, find_files
+from pipeline.document_sources import document_id_of
 
 
 def names(*paths: Path) -> dict[Path, str]:

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api_gateway.http.fields import holds_control_characters, tidy_document_id
-from api_gateway.resources.ingestion.files import SentFile, document_id_of, entries_of, to_form
+from api_gateway.resources.ingestion.files import SentFile, entries_of, to_form
 from api_gateway.resources.ingestion.uploads import Intake, to_chunking
+from pipeline.document_sources import document_id_of
 from pipeline.parsing.formats import DOCX, HTML, PDF, PLAIN, XLSX
 from pipeline.settings import load
 
