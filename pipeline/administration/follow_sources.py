@@ -93,8 +93,8 @@ def run_now(
         store = FollowedSources(work.connection, tenant_id)
         if store.one(namespace, source_id, lock=True) is None or (confirm and not store.confirm(namespace, source_id)):
             return None
-        if confirm:
-            Audit(work.connection, tenant_id).wrote("source_confirm", namespaces=[namespace], ids=[source_id])
+        action = "source_confirm" if confirm else "source_run"
+        Audit(work.connection, tenant_id).wrote(action, namespaces=[namespace], ids=[source_id])
         return _start(tenant_id, namespace, source_id, work, request_id=request_id, ring=ring)
 
 

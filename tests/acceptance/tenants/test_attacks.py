@@ -156,7 +156,7 @@ class DescribeAStranger:
     def it_may_use_the_same_names_for_things_of_its_own(self, stage, client):
         """``client`` is another stranger, as this one leaves things behind."""
         before = view(stage.owner, stage.planted.ids)
-        own = ("namespaces", "documents", "entities", "profiles", "experiments", "api-sources", "imports")
+        own = ("namespaces", "documents", "entities", "profiles", "experiments", "api-sources", "imports", "sources")
         its_own = {stage.planted.ids[name] for name in own}
         for operation in operations():
             if str(operation) in OWN:

@@ -33,6 +33,7 @@ _IDLE = {
     "POST /v1/jobs/{job_id}/retry",
     "POST /v1/profiles/{name}/rollback",
     "POST /v1/query-batches/{batch_id}/cancel",
+    "POST /v1/sources/{source_id}/confirm",  # nothing waits to be removed
     "POST /v1/webhooks",  # an address on loopback
     "POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver",
     "POST /v1/webhooks/{webhook_id}/rotate",  # a secret that was never sealed

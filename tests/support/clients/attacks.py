@@ -27,7 +27,7 @@ OTHER_PARAMETERS = {
     *("min_votes", "enabled", "chunk_type", "order_by", "as_of", "name", "on_conflict", "from", "to", "by", "action"),
     *("order", "after", "before", "purpose", "filter", "filters", "offset", "examples", "duplicates", "kind", "range"),
     "warned",
-    *("contains", "sizes", "width", "generation"),
+    *("contains", "sizes", "width", "generation", "keep_documents"),
     *("mark", "profile", "name[]", "defaults"),
 }
 
@@ -43,6 +43,11 @@ OWN: dict[str, Body] = {
         "examples": {"qa_examples": [{"user_input": "Mine?", "agent_response": "Mine."}]},
     },
     "POST /v1/webhooks": lambda its: {"url": "http://127.0.0.1:9/"},
+    "POST /v1/sources": lambda its: {
+        "url": "http://127.0.0.1:9/",
+        "namespace": its.namespace,
+        "source_id": its.ids["sources"],
+    },
     "PUT /v1/api-sources/{name}": lambda its: {
         "url": "http://127.0.0.1:9/",
         "mapping": {"items": "/orders", "id": "/no", "text": "/status"},

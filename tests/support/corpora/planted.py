@@ -17,10 +17,11 @@ import httpx
 from sqlalchemy import text
 
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.followed_store import FollowedSources
 from pipeline.jobs.computation import MOST_IN_REDIS, Computation, ComputationId, ComputationKind
 from pipeline.jobs.computation_store import Computations
 from pipeline.jobs.outbox_store import Outbox
-from pipeline.records import TenantId
+from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.webhooks.endpoint_store import Webhooks
 from tests.support.clients.operating import eventually
@@ -61,6 +62,7 @@ def plant(client: httpx.Client, tenant: TenantId, use: Resources) -> Planted:
     made["sources"] = f"source-{uuid.uuid4().hex[:12]}"
     for put in (
         _corpus,
+        _followed,
         _words,
         _query,
         _batch,
@@ -137,6 +139,16 @@ def _corpus(client: httpx.Client, planted: Planted, use: Resources) -> dict[str,
     searched = next(chunk["chunk_id"] for chunk in chunks if chunk["chunk_id"] not in parents)
     found = {"jobs": job["job_id"], "examples_job": examples_job, "chunks": searched}
     return found | ({"parents": parents[0]} if parents else {})
+
+
+def _followed(client: httpx.Client, planted: Planted, use: Resources) -> dict[str, str]:
+    """By way of the store: a run would fail, and change what tests count."""
+    namespace, source_id = Namespace(planted.namespace), planted.ids["sources"]
+    with unit_of_work(use.mysql) as work:
+        store = FollowedSources(work.connection, planted.tenant)
+        store.put(namespace, source_id, f"http://127.0.0.1:9/{planted.marker}/", 3600, "[]", None)
+        store.schedule(namespace, source_id, None)
+    return {}
 
 
 def _words(client: httpx.Client, planted: Planted, use: Resources) -> dict[str, str]:

@@ -14,7 +14,7 @@ import { t, word } from "../../words.js";
 
 // docs/security-and-audit.md
 const ACTIONS = [
-  "search", "ingest", "rollback", "delete", "source_delete", "source_follow", "source_unfollow", "source_confirm", "source_pause", "source_resume", "namespace_delete", "chunk_edit", "chunk_delete", "import_forget",
+  "search", "ingest", "rollback", "delete", "source_delete", "source_follow", "source_unfollow", "source_run", "source_confirm", "source_pause", "source_resume", "namespace_delete", "chunk_edit", "chunk_delete", "import_forget",
   "job_cancel", "job_retry", "job_pause", "job_resume", "dead_letter_replay", "dead_letter_drop", "webhook_add", "webhook_rotate",
   "webhook_remove", "webhook_enable", "webhook_redeliver", "file_put", "file_delete", "vector_store_open", "vector_store_change",
   "profile_store", "profile_activate", "profile_rollback", "profile_remove", "experiment_store", "experiment_remove", "dictionary_store",
