@@ -1,6 +1,5 @@
 """Build approximate indexes for tenants that outgrow exact search, measure their recall, and drop unneeded ones."""
 
-import hashlib
 import math
 import statistics
 import time
@@ -14,8 +13,8 @@ import structlog
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from pipeline.database.engines import postgres_engine, postgres_errors, redis_errors
-from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.database.engines import postgres_engine, postgres_errors
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.distances import MEASURES
 from pipeline.embedding import space_store
 from pipeline.embedding.migration_store import ModelMigrations
@@ -71,8 +70,6 @@ _DRIFT = 0.1
 _FEW_CLOSED = 10  # times the rows of the smallest index
 _LONGEST_PAUSE_S = 5.0  # after a question that waited for a hanging database
 _MEASURED_WITHIN_S = 300.0  # at the latest, even while the tenant grows
-_UNCHANGED = "chordwise:vector_indexes"  # of what nothing was to do, with an expiry
-_UNCHANGED_S = 60
 
 
 def measure(
@@ -215,23 +212,6 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
             for space in searched:
                 if space.table == row.table and not (waits and (row.tenant_id, row.table) in growing):
                     changes += measure(row, space, builder, use, questions=questions)
-    return changes
-
-
-def keep_changed_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | None] = questions_of) -> int:
-    """Call `keep_indexes`, unless a process of the fleet found nothing to do within the last minute, for tenants of the same
-    sizes and the same spaces: it makes a connection of its own. Raises as it does."""
-    with reading(use.mysql) as connection:
-        sizes = vector_index_store.sizes(connection, above=use.exact_chunks // 4)
-        seen = repr((sorted(sizes.items()), [space.table for space in _searched_spaces(connection, use)]))
-    unchanged = hashlib.blake2b(seen.encode(), digest_size=16).hexdigest()
-    with redis_errors():
-        if use.redis.get(_UNCHANGED) == unchanged.encode():
-            return 0
-    changes = keep_indexes(use, questions=questions)
-    if not changes:
-        with redis_errors():
-            use.redis.set(_UNCHANGED, unchanged, ex=_UNCHANGED_S)
     return changes
 
 

@@ -94,7 +94,7 @@ def reconcile() -> None:
 @shared_task(name=TaskName.VECTOR_INDEXES.value, base=LoggedTask, send_events=False)
 def keep_vector_indexes() -> None:
     """Build and drop the approximate indexes of large tenants. Takes minutes while one is built."""
-    build_indexes.keep_changed_indexes(for_ingestion())
+    build_indexes.keep_indexes(for_ingestion())
 
 
 # One sender in a process: hanging calls would otherwise take every thread of this worker from the sweeper.

@@ -11,7 +11,7 @@ from benchmarks.vectors import fill, resize
 from pipeline.embedding import space_store
 from pipeline.errors import Unavailable
 from pipeline.maintenance import erase
-from pipeline.maintenance.build_indexes import keep_changed_indexes, keep_indexes, questions_of
+from pipeline.maintenance.build_indexes import keep_indexes, questions_of
 from pipeline.maintenance.migrate_schema import check
 from pipeline.records import EmbeddingSpace, Namespace, TenantId
 from pipeline.resources import Resources
@@ -152,23 +152,6 @@ class DescribeUpkeep:
         assert library.search(grown, library.questions[0], namespaces=[BOOKS]).hits
         keep(library.use, 3)
         assert indexes(library.use)[self.index(library, grown)] == "valid"
-
-    def it_looks_again_when_a_tenant_has_grown_or_a_minute_is_over(self, library, grown):
-        use = library.use
-
-        def look() -> int:
-            return keep_changed_indexes(use, questions=lambda *_, **__: None)
-
-        keep(use, 2)
-        assert look() == 0
-        in_postgres(use, f"DROP INDEX {self.index(library, grown)}")
-        assert look() == 0, "for the fleet nothing has changed"
-        assert 0 < use.redis.ttl("chordwise:vector_indexes") <= 60
-        self.add(library, grown, 1, "more")
-        assert look() > 0
-        while look():
-            pass
-        assert indexes(use)[self.index(library, grown)] == "valid"
 
     def it_never_builds_for_two_at_once(self, library, grown):
         keep(library.use, 1)
