@@ -25,7 +25,7 @@ from pipeline.parsing.recognition import PageReader, Recognition
 from pipeline.sandbox.accepted_formats import register_installed_parsers
 from pipeline.sandbox.confinement import confine
 from pipeline.sandbox.frames import CUTTING, RECOGNISING, frame_of_image, out_of_memory, request_of
-from pipeline.sandbox.pipes import packed, read_frame
+from pipeline.sandbox.pipes import own_streams, packed, read_exactly, read_frame
 
 _MOST_FILES = 64  # file descriptors
 _WORN_OUT = 0.5  # share of the memory at which the process ends, because little of it is released
@@ -35,7 +35,7 @@ def main() -> None:
     """Parse and cut documents until the input ends, or until one has used up the memory."""
     memory_bytes, parsing_s, cutting_s = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
     recognition = Recognition(**json.loads(sys.argv[4])) if sys.argv[4] else None
-    requests, answers = _streams()
+    requests, answers = own_streams()
     _bound(resource.RLIMIT_AS, memory_bytes)
     _bound(resource.RLIMIT_FSIZE, 0)
     _bound(resource.RLIMIT_CORE, 0)
@@ -48,7 +48,7 @@ def main() -> None:
         begin_page = partial(_begin, RECOGNISING, recognition.page_s, answers, about)
         read_pictures(PageReader(recognition=recognition, begin_page=begin_page))
     begin_cutting = partial(_begin, CUTTING, cutting_s, answers, about)
-    read = partial(_read, requests)
+    read = partial(read_exactly, requests)
     keep_for_good()
     answers.write(packed({"ready": True, "unconfined": missing}))
     answers.flush()
@@ -124,22 +124,6 @@ def _where(error: BaseException) -> str:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace else ""
-
-
-def _streams() -> tuple[BinaryIO, BinaryIO]:
-    """Return the two pipes; output of libraries is discarded, so that it does not corrupt frames."""
-    requests, answers = os.dup(0), os.dup(1)
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):
-        os.dup2(nowhere, standard)
-    return os.fdopen(requests, "rb"), os.fdopen(answers, "wb")
-
-
-def _read(stream: BinaryIO, count: int) -> bytes:
-    data = stream.read(count)
-    if len(data) < count:
-        raise EOFError
-    return data
 
 
 def _bound(what: int, amount: int) -> None:

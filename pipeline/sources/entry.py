@@ -32,3 +32,12 @@ class SourceReader(Protocol):
         """Return the content of a file, or more than ``most_bytes`` of it. Raises as `entries`; FileNotFoundError if it
         is gone."""
         ...
+
+
+def is_utf_8(name: str) -> bool:
+    """Return whether a name can be an id: names of other encodings hold surrogates."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

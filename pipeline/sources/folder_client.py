@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from pipeline.errors import FetchFailed, FetchRefused
-from pipeline.sources.entry import Entry
+from pipeline.sources.entry import Entry, is_utf_8
 
 _NO_UTF_8 = "its name is not UTF-8"
 
@@ -27,7 +27,7 @@ class FolderReader:
                 with os.scandir(self._root / folder) as found:
                     for each in found:
                         path = f"{folder}{each.name}"
-                        if not _is_utf_8(each.name):
+                        if not is_utf_8(each.name):
                             yield Entry(
                                 path=_readable(path), skipped=_NO_UTF_8, hides=each.is_dir(follow_symlinks=False)
                             )
@@ -80,14 +80,6 @@ def folder_of(url: str) -> Path | None:
     """Return the folder that a ``file`` URL names, without links; None for another host's."""
     parts = urlsplit(url)
     return Path(unquote(parts.path)).resolve() if parts.netloc in ("", "localhost") and parts.path else None
-
-
-def _is_utf_8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _readable(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pipeline.errors import FetchFailed, FetchRefused, FetchUnavailable
-from pipeline.sources.entry import Entry
+from pipeline.sources.entry import Entry, is_utf_8
 
 _TRIES, _TIMEOUT_S = 2, 30
 _AT_ONCE = 1000  # keys between two turns of the filesystem's event loop
@@ -55,7 +55,7 @@ class StoreReader:
             kind = info.get("type")
             if info["name"].rstrip("/") == folder.rstrip("/"):
                 continue
-            if not _is_utf_8(info["name"]):
+            if not is_utf_8(info["name"]):
                 shown = self._path(info["name"]).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
                 yield Entry(path=shown, skipped="its name is not UTF-8", hides=kind == "directory")
             elif kind == "directory" and depth >= _DEEPEST:
@@ -198,11 +198,3 @@ def _parsed(token: str) -> Any:
     import json
 
     return json.loads(token) if token.lstrip().startswith("{") else token
-
-
-def _is_utf_8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -2,7 +2,6 @@
 no environment, connects to allowed addresses alone, and ends with its run, whatever a store does to it."""
 
 import importlib.metadata
-import os
 import resource
 import shutil
 import tempfile
@@ -15,7 +14,7 @@ from urllib.parse import urlsplit
 
 from pipeline.errors import FetchFailed, FetchRefused, FetchUnavailable, PipelineError
 from pipeline.outbound.addresses import parse_networks
-from pipeline.sandbox.pipes import packed, read_frame
+from pipeline.sandbox.pipes import own_streams, packed, read_exactly, read_frame
 from pipeline.sources import fsspec_client, git_client, guard
 from pipeline.sources.entry import GROUP, MOST_FILES, Entry, SourceReader
 from pipeline.sources.folder_client import open_folder
@@ -27,8 +26,8 @@ _KINDS = (FetchRefused, FetchFailed, FetchUnavailable)
 
 def main() -> None:
     """List the source, then read the files that are asked for until the input ends."""
-    requests, answers = _streams()
-    read = partial(_read, requests)
+    requests, answers = own_streams()
+    read = partial(read_exactly, requests)
     order, _ = read_frame(read)
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, hard))
@@ -107,22 +106,6 @@ def _batches(entries: Iterator[Entry]) -> Iterator[tuple[Entry, ...]]:
 def _send(answers: BinaryIO, header: dict[str, Any], body: bytes) -> None:
     answers.write(packed(header, body))
     answers.flush()
-
-
-def _streams() -> tuple[BinaryIO, BinaryIO]:
-    """Return the two pipes; what libraries print is discarded, so that it does not corrupt frames."""
-    requests, answers = os.dup(0), os.dup(1)
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):
-        os.dup2(nowhere, standard)
-    return os.fdopen(requests, "rb"), os.fdopen(answers, "wb")
-
-
-def _read(stream: BinaryIO, count: int) -> bytes:
-    data = stream.read(count)
-    if len(data) < count:
-        raise EOFError
-    return data
 
 
 if __name__ == "__main__":
