@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import itemgetter
@@ -75,23 +76,25 @@ class Held(Unavailable):
 
 def run_next(use: Resources, *, ring: Ring, patience: tuple[float, float] = PATIENCE) -> bool:
     """Take the run of the next tenant and carry it out in a thread; return whether there was one. A process that is busy with
-    runs leaves them to others, and to the sweeper's next bell."""
+    runs leaves them to others, and to the sweeper's next bell. Raises StoreUnavailable."""
     if not _AT_ONCE.acquire(blocking=False):
         return False
-    batch = take_next(use, queue=IngestQueue.SOURCE)
-    if batch is None:
-        _AT_ONCE.release()
-        return False
+    with ExitStack() as place:
+        place.callback(_AT_ONCE.release)
+        batch = take_next(use, queue=IngestQueue.SOURCE)
+        if batch is None:
+            return False
 
-    def carry_out() -> None:
-        try:
-            carry_out_run(batch.tenant_id, batch.claims[0], use, ring=ring, patience=patience)
-        finally:
-            _AT_ONCE.release()
-        if batch.successor:
-            ring(batch.successor.tenant_id, batch.successor.job_id, IngestQueue.SOURCE)
+        def carry_out() -> None:
+            try:
+                carry_out_run(batch.tenant_id, batch.claims[0], use, ring=ring, patience=patience)
+            finally:
+                _AT_ONCE.release()
+            if batch.successor:
+                ring(batch.successor.tenant_id, batch.successor.job_id, IngestQueue.SOURCE)
 
-    use.fetches.run(carry_out)
+        use.fetches.run(carry_out)
+        place.pop_all()  # the thread gives it back
     return True
 
 
