@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from api_gateway.live.wakes import Callback, Wakes
+from api_gateway.live.wakes import Wakes
 from pipeline.outages import tolerate_outage
 from pipeline.query.request import Query
 from pipeline.query.understanding import QueryState
@@ -168,7 +168,6 @@ class Timer:
 
     __slots__ = (
         "__weakref__",
-        "_callback",
         "_due",
         "_due_at",
         "_ended",
@@ -193,8 +192,7 @@ class Timer:
         self.is_answered = False
         self._wakes = wakes
         self._name = wake_name("query", query.tenant_id, query.query_id)
-        self._callback = Callback(self._answered)
-        wakes.add(self._name, self._callback)
+        wakes.add(self._name, self)  # itself: a callback that is held here would be garbage in a cycle, with the query
         self._due_at = asyncio.get_running_loop().time() + query.deadline_at - FINISH_BEFORE_S - time.time()
         self._handle = self._wait(0)
 
@@ -213,9 +211,10 @@ class Timer:
     def stop(self) -> None:
         """Cancel the timer."""
         self._handle.cancel()
-        self._wakes.discard(self._name, self._callback)
+        self._wakes.discard(self._name, self)
         self._ended(self.query)
 
-    def _answered(self) -> None:
+    def wake(self, _answer: bytes | None = None, /) -> None:
+        """Stop: the query is answered."""
         self.is_answered = True
         self.stop()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import redis.asyncio
 import structlog
@@ -53,16 +53,23 @@ class Waiter:
             self._woken = asyncio.get_running_loop().create_future()
 
 
+class Listener(Protocol):
+    """An object that works when it is woken, instead of waiting. ``wake_all`` does not wake it."""
+
+    def wake(self, _answer: bytes | None = None, /) -> None:
+        """Do what is to be done, perhaps with the answer that the message brought."""
+
+
 class Callback:
-    """A callback for a name, for an object that works instead of waiting. ``wake_all`` does not call it."""
+    """The listener that calls a function."""
 
     __slots__ = ("_callback",)
 
     def __init__(self, callback: Callable[[], object]) -> None:
         self._callback = callback
 
-    def wake(self, _answer: bytes | None = None) -> None:
-        """Call the callback."""
+    def wake(self, _answer: bytes | None = None, /) -> None:
+        """Call the function."""
         self._callback()
 
 
@@ -71,7 +78,7 @@ class Wakes:
 
     def __init__(self, own_channel: str = "", *, most_waiters: int = MOST_WAITERS) -> None:
         self.own_channel = own_channel
-        self._waiters: dict[str, set[Waiter | Callback]] = {}
+        self._waiters: dict[str, set[Waiter | Listener]] = {}
         self._by_tenant: Counter[str] = Counter()
         self._count = 0
         self._most_waiters = most_waiters
@@ -131,11 +138,11 @@ class Wakes:
         finally:
             self.discard(name, waiter)
 
-    def add(self, name: str, waiter: Waiter | Callback) -> None:
+    def add(self, name: str, waiter: Waiter | Listener) -> None:
         """Wake ``waiter`` for this name from now on."""
         self._waiters.setdefault(name, set()).add(waiter)
 
-    def discard(self, name: str, waiter: Waiter | Callback) -> None:
+    def discard(self, name: str, waiter: Waiter | Listener) -> None:
         """Stop waking ``waiter`` for this name; do nothing if it is not registered."""
         waiters = self._waiters.get(name)
         if waiters is not None:
@@ -154,7 +161,7 @@ class Wakes:
             if isinstance(waiter, Waiter):
                 waiter.wake()
 
-    def _all(self) -> list[Waiter | Callback]:
+    def _all(self) -> list[Waiter | Listener]:
         return list(chain.from_iterable(self._waiters.values()))
 
     def release(self) -> None:

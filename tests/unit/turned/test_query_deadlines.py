@@ -4,7 +4,9 @@ clock is the test's."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +14,12 @@ from typing import Any
 import pytest
 
 from api_gateway.live.query_deadlines import Deadlines, Timer
+from api_gateway.live.wakes import Wakes
 from pipeline.errors import StoreUnavailable
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query
 from pipeline.query.understanding import ChannelRun, QueryState
+from pipeline.query.wake_names import wake_name
 from pipeline.records import ChannelName, QueryId, TenantId
 from tests.support.corpora.queries import query_of
 from workers import dispatch
@@ -43,9 +47,10 @@ class Stage:
         self._takes = takes
         self._unserved = unserved
         self._beside: set[asyncio.Task[None]] = set()
+        self.wakes = Wakes()
         stored = SimpleNamespace(state=lambda _id: self._state(), is_lost=lambda _id: False)
         self.timers = Deadlines(
-            SimpleNamespace(add=lambda *_: None, discard=lambda *_: None),  # type: ignore[arg-type]
+            self.wakes,
             self._run,
             self._served,
             SimpleNamespace(queries=lambda _tenant: stored),  # type: ignore[arg-type]
@@ -196,3 +201,15 @@ class DescribeAQueryThatNoWorkerHasBegun:
         stage._takes = True
         await stage.pass_s(0.5)
         assert stage.finished == [Queue.ANSWER]
+
+
+class DescribeAnAnsweredQuery:
+    async def it_is_freed_without_a_collection_of_garbage(self):
+        stage = Stage()
+        timer = weakref.ref(stage.start())
+        gc.disable()
+        try:
+            stage.wakes.wake(wake_name("query", stage.query.tenant_id, stage.query.query_id))
+            assert timer() is None
+        finally:
+            gc.enable()
