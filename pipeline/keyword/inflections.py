@@ -358,7 +358,7 @@ _PERSIAN: Final = str.maketrans("يك", "یک")  # as Persian and Urdu write the
 _per_thread = threading.local()  # the stemmer keeps state, so each thread needs its own
 
 
-@functools.lru_cache(maxsize=50_000)
+@functools.lru_cache(maxsize=10_000)  # 93 of 100 words of an English corpus; five times as many entries hold 95
 def _stems(language: Language, piece: str) -> tuple[tuple[str, str], ...]:
     """Return a piece's stems that are no terms of it, each with its term. Accents are folded after stemming."""
     stemmer = getattr(_per_thread, language, None)
