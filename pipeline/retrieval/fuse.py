@@ -18,7 +18,7 @@ from pipeline.database.unit_of_work import reading
 from pipeline.errors import FusionPluginFailed
 from pipeline.keyword.fulltext_store import KeywordIndex
 from pipeline.keyword.inflections import is_english
-from pipeline.query.request import Query
+from pipeline.query.request import Envelope, Query
 from pipeline.ranking.fusion import (
     CONSIDERED,
     Completed,
@@ -62,7 +62,7 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel]) -> list[Fuse
     own = _by_plugin(arrived, rankings, weights, completed) if fusion.strategy == "custom" else None
     fused = own if own is not None else _by_rule(arrived, rankings, weights, completed)
     journal.took("fuse", started)
-    journal.dropped(_drops(arrived, rankings, weak, fused))
+    journal.dropped(_drops(arrived.usable, fusion.gate, rankings, weak, fused))
     return fused
 
 
@@ -234,21 +234,24 @@ def _scales(arrived: Arrived, rankings: Sequence[Ranking]) -> dict[ChannelName, 
 
 
 def _drops(
-    arrived: Arrived, rankings: Sequence[Ranking], weak: Mapping[ChannelName, float], fused: Sequence[Fused]
+    usable: Mapping[ChannelName, Envelope],
+    gate: float | None,
+    rankings: Sequence[Ranking],
+    weak: Mapping[ChannelName, float],
+    fused: Sequence[Fused],
 ) -> Iterator[Drop]:
     """Yield a Drop for every chunk that only channels below the gate found, that a plug-in left out, or that scored less
     than its channel's zero and that no channel admits."""
-    gate = arrived.query.plan.retrieve.fusion.gate
     candidates = dict.fromkeys(chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids)
     for channel, strength in weak.items():
-        for chunk_id in arrived.usable[channel].chunk_ids:
+        for chunk_id in usable[channel].chunk_ids:
             if chunk_id not in candidates:
                 yield Drop(chunk_id=chunk_id, stage="gate", reason="weak_channel", value=strength, limit=gate)
     kept = {hit.chunk_id for hit in fused}
     for chunk_id in candidates:
         if chunk_id not in kept:
             yield Drop(chunk_id=chunk_id, stage="fuse", reason="left_out_by_plugin")
-    for envelope in (arrived.usable[ranking.channel] for ranking in rankings):
+    for envelope in (usable[ranking.channel] for ranking in rankings):
         for chunk_id, score in zip(envelope.chunk_ids, envelope.scores, strict=True):
             if chunk_id not in candidates and envelope.zero is not None and score < envelope.zero:
                 yield Drop(chunk_id=chunk_id, stage="fuse", reason="not_admitted", value=score, limit=envelope.zero)

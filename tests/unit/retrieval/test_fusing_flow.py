@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -148,6 +150,19 @@ class DescribeAdmission:
         assert list(found) == ["a"]
         [drop] = journal.drops
         assert (drop.chunk_id, drop.stage, drop.reason, drop.value) == ("b", "fuse", "not_admitted", below)
+
+
+class DescribeWhatATracedQueryLeaves:
+    def it_is_freed_without_a_collection_of_garbage(self):
+        said = replace(arrived(FusionPlan()), journal=Journal(tracing=True))
+        left = weakref.ref(said)
+        fuse(said, {})
+        gc.disable()
+        try:
+            del said
+            assert left() is None
+        finally:
+            gc.enable()
 
 
 class DescribeTheScaleOfAChannelAlone:
