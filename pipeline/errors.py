@@ -1,6 +1,6 @@
 """The error tree. The base class of an error decides what happens to the interrupted work (see workers/base.py)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 
 class PipelineError(Exception):
@@ -427,3 +427,13 @@ class NoSuchName(PipelineError):
     """A name or id has characters outside the valid set, so no store can compare it."""
 
     code = "no_such_name"
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and what caused it, each once. An error that is raised anew where its own consequence is handled is
+    among the causes of that consequence, and the consequence among its own."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        yield error
+        seen.add(id(error))
+        error = getattr(error, "original_exception", None) or error.__cause__ or error.__context__  # PyMySQL's

@@ -18,7 +18,7 @@ from kombu.transport import pyamqp
 
 from pipeline.database.store_errors import Location, certificate_advice, untrusted
 from pipeline.deadline import Deadline
-from pipeline.errors import PipelineError, StoreFull
+from pipeline.errors import PipelineError, StoreFull, causes
 from pipeline.maintenance.doctor import NodeFacts
 from pipeline.store_urls import for_celery
 from workers.transport import BrokerAlarm
@@ -112,7 +112,7 @@ def _declare_all(connection: Connection, app: Celery) -> None:
 
 def broker_full(error: BaseException) -> StoreFull | None:
     """Return the error to report for one of publishing while the broker has an alarm; None for another error."""
-    if not any(isinstance(cause, BrokerAlarm) for cause in _causes(error)):
+    if not any(isinstance(cause, BrokerAlarm) for cause in causes(error)):
         return None
     return _full(_location(producer.connection_for_write()))
 
@@ -142,17 +142,17 @@ def _location(connection: Connection) -> Location:
 
 
 def _of_amqp(error: BaseException, at: Location) -> PipelineError:
-    causes = list(_causes(error))
-    if any(isinstance(cause, BrokerAlarm) for cause in causes):
+    every = list(causes(error))
+    if any(isinstance(cause, BrokerAlarm) for cause in every):
         return _full(at)
-    if (denied := next((denial for cause in causes if (denial := _denial(cause))), None)) is not None:
+    if (denied := next((denial for cause in every if (denial := _denial(cause))), None)) is not None:
         return at.refused(denied)
-    codes = {getattr(cause, "code", None) for cause in causes}
+    codes = {getattr(cause, "code", None) for cause in every}
     if (reason := untrusted(error)) is not None:
         authority = f"?ssl_ca_certs=/path/ca.pem with the CA of this server to {at.variable}"
         advice = certificate_advice(reason, authority)
         return at.refused(f"the certificate of the server in {at.variable} is not trusted ({reason}); {advice}")
-    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+    if any(isinstance(cause, ssl.SSLError) for cause in every):
         advice = f"amqps:// in {at.variable} is for a port with TLS, amqp:// for one without"
         return at.refused(f"no TLS connection could be made; {advice}")
     if _ACCESS_REFUSED in codes:
@@ -160,7 +160,7 @@ def _of_amqp(error: BaseException, at: Location) -> PipelineError:
     if _NOT_ALLOWED in codes:
         advice = "create it, or run rabbitmqctl set_permissions as docs/install.md says"
         return at.refused(f"the user may not use the virtual host in {at.variable}; {advice}")
-    refusals = (cause.strerror for cause in reversed(causes) if isinstance(cause, OSError) and cause.strerror)
+    refusals = (cause.strerror for cause in reversed(every) if isinstance(cause, OSError) and cause.strerror)
     return at.away(f"it does not answer ({next(refusals, type(error).__name__)}); start it, or correct {at.variable}")
 
 
@@ -174,12 +174,6 @@ def _denial(error: BaseException) -> str | None:
     right = {_BIND: "read" if kind == "exchange" else "write", _PUBLISH: "write"}.get(method, "configure")
     grant = f"rabbitmqctl set_permissions -p {quote(host)} {quote(user)} '.*' '.*' '.*'"
     return f"user {user} lacks the {right} permission on {kind} '{name}'; as an administrator run: {grant}"
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 def waiting_messages(queues: Sequence[str], app: Celery = producer) -> Mapping[str, int]:

@@ -24,6 +24,7 @@ from sqlalchemy import Engine, event
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DisconnectionError
 
+from pipeline.errors import causes
 from pipeline.store_urls import host_and_port
 
 SILENT_S: Final = 10.0  # a busy server greets later than an idle one
@@ -116,12 +117,7 @@ class Patience:
 
 def timed_out(error: BaseException) -> bool:
     """Return whether a driver's error comes from a wait that ended without an answer."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, TimeoutError | psycopg.errors.ConnectionTimeout):
-            return True
-        cause = getattr(cause, "original_exception", None) or cause.__cause__ or cause.__context__
-    return False
+    return any(isinstance(cause, TimeoutError | psycopg.errors.ConnectionTimeout) for cause in causes(error))
 
 
 def _is_silence(error: BaseException) -> bool:

@@ -25,6 +25,7 @@ from pipeline.errors import (
     StoreMisconfigured,
     StoreReadOnly,
     StoreUnavailable,
+    causes,
 )
 from pipeline.store_urls import sentinel_url
 
@@ -433,11 +434,9 @@ def certificate_advice(reason: str, authority: str) -> str:
 def untrusted(error: BaseException) -> str | None:
     """Return the reason for a refused certificate, in a cause of the driver's error; None if none was refused."""
     driver_error: BaseException = getattr(error, "orig", None) or error
-    cause: BaseException | None = driver_error
-    while cause is not None:
+    for cause in causes(driver_error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return cause.verify_message
-        cause = cause.__cause__ or cause.__context__
     reason = re.search(r"certificate verify failed: ([^(\]]+)", str(driver_error))
     return reason[1].strip() if reason else None
 

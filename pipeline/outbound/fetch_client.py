@@ -15,7 +15,7 @@ import httpcore
 import httpx
 
 from pipeline.deadline import Deadline
-from pipeline.errors import DocumentTooLarge, FetchFailed, FetchUnavailable
+from pipeline.errors import DocumentTooLarge, FetchFailed, FetchUnavailable, causes
 from pipeline.outbound.addresses import Network
 from pipeline.outbound.connect_client import GuardedBackend, Resolve
 from pipeline.outbound.web import WebAddress, redirected, retry_after_s, web_address
@@ -143,11 +143,7 @@ def _translated(host: str, timeout_s: float) -> Iterator[None]:
 
 def bad_certificate(error: BaseException | None) -> bool:
     """Return whether a connection failed because of the other side's certificate."""
-    while error is not None:
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+    return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes(error))
 
 
 PLACES = 16  # documents that one process fetches at a time; the threads mostly wait
