@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import httpx
+import psutil
 import pytest
 import redis
 from sqlalchemy import make_url
@@ -42,6 +43,7 @@ _DEAD = TenantId("dead")
 _THREADS = 4  # as many as a query worker of an installation has
 _TAKEN_S = 1.2  # until then Redis may hand a message to the connection of a worker that is held
 _DIMENSION = 64
+_SECONDS_TO_REST, _AT_REST_PERCENT = 10, 20.0
 _MODEL_HOST = "model.test"
 _RESOLVER = """
 import socket, time
@@ -253,6 +255,14 @@ def outage_stack(settings: Settings, logs: Path, **changed: str) -> Iterator[Out
         wait_for_http(f"{stack.url}/healthz", seconds=90)
         stack.heal(indexed=True)
         yield stack
+        _assert_at_rest(running.pid)
+
+
+def _assert_at_rest(gateway_pid: int) -> None:
+    """Fail if a gateway that nobody asks goes on using a processor, as a thread does that an outage left in a loop."""
+    gateway = psutil.Process(gateway_pid)
+    seconds = (gateway.cpu_percent(interval=1.0) for _ in range(_SECONDS_TO_REST))
+    assert any(percent < _AT_REST_PERCENT for percent in seconds), "the gateway uses a processor, and nobody asks it"
 
 
 def _own_resolver(logs: Path) -> Path:
