@@ -17,7 +17,7 @@ _DECLARATION = re.compile(
 )
 _ATTRIBUTE = re.compile(r"""([^\s=/"'<>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
 _ENDS_IN_VALUE = re.compile(r"=\s*[^\s\"'=>]++(?<=/)$")  # such as ``href=/``
-_OF_ANOTHER_NAME = re.compile(r"[a-z]+-(?=(?:p|h[1-6])$)")  # elements that a program calls as those of HTML
+_OF_ANOTHER_NAME = re.compile(r"\A[a-z]+-(?=(?:p|h[1-6])$)")  # elements that a program calls as those of HTML
 _TAG_NAME_END = re.compile(r"[\s/>]")
 _CONTROLLED = re.compile(
     r"""\b(?:aria-controls|data-(?:bs-)?target|href|onclick)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++))""",

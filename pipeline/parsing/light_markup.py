@@ -103,7 +103,7 @@ def _fenced(match: re.Match[str]) -> str:
 
 
 def _enumerated(match: re.Match[str]) -> str:
-    return re.sub(r"\s*\\item(?:\[[^\]\n]*\])?[ \t]*", "\n#. ", match["items"]) + "\n\n"
+    return re.sub(r"\n?[ \t]{0,20}\\item(?:\[[^\]\n]*\])?[ \t]*", "\n#. ", match["items"]) + "\n\n"
 
 
 def _counted(text: str) -> str:
