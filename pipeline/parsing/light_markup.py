@@ -103,7 +103,8 @@ def _fenced(match: re.Match[str]) -> str:
 
 
 def _enumerated(match: re.Match[str]) -> str:
-    return re.sub(r"\n?[ \t]{0,20}\\item(?:\[[^\]\n]*\])?[ \t]*", "\n#. ", match["items"]) + "\n\n"
+    before, *items = (part.strip() for part in re.split(r"\\item(?![a-z])", match["items"]))
+    return "\n".join([before, *(f"#. {item}" for item in items)]) + "\n\n"
 
 
 def _counted(text: str) -> str:
