@@ -56,7 +56,7 @@ _ELEMENTS = INLINE | set_of(
 _NAVIGATION = set_of("nav")
 _FURNITURE = set_of("header footer aside")  # of a page, outside its main content
 _LEAST_LINKS = 5  # of a block that is nothing but navigation
-_FEW_BLOCKS = 3  # of a page that may be nothing but navigation
+_FEW_BLOCKS = 20  # of a page that may be nothing but navigation
 _LINK_SHARE = 0.8  # of its characters
 _LEAST_SENTENCE = 40  # bytes of UTF-8 outside of links by which a text is content
 _LARGEST = 2**40
@@ -76,10 +76,15 @@ def parse_html(body: bytes, charset: str | None) -> Parsed:
     blocks = _page_blocks(page)
     warnings = withheld(page.unseen)
     content = DROPPED | _NAVIGATION | _FURNITURE
-    is_bare = len(blocks) < _FEW_BLOCKS and page.main is None and not _Writer(dropped=content).blocks(page.root)
+    is_short = len(blocks) < _FEW_BLOCKS and page.main is None
+    is_bare = is_short and not any(map(_has_words, _Writer(dropped=content | {"a"}).blocks(page.root)))
     if is_bare and (blocks := blocks or _Writer(dropped=DROPPED).blocks(page.root)):
         warnings.append("the page holds nothing but navigation")
     return assemble(blocks, title=usable_title(page.title), encoding=decoded.encoding, warnings=warnings)
+
+
+def _has_words(block: Block) -> bool:
+    return any(map(str.isalnum, block.text))
 
 
 def decode_page(body: bytes, charset: str | None) -> DecodedText:

@@ -4,7 +4,7 @@ bounded, formatting may be closed in any order, and a tag closes what readers ex
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from html import unescape
 
@@ -17,6 +17,7 @@ _DECLARATION = re.compile(
 )
 _ATTRIBUTE = re.compile(r"""([^\s=/"'<>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
 _ENDS_IN_VALUE = re.compile(r"=\s*[^\s\"'=>]++(?<=/)$")  # such as ``href=/``
+_OF_ANOTHER_NAME = re.compile(r"\A[a-z]+-(?=(?:p|h[1-6])$)")  # elements that a program calls as those of HTML
 _TAG_NAME_END = re.compile(r"[\s/>]")
 _CONTROLLED = re.compile(
     r"""\b(?:aria-controls|data-(?:bs-)?target|href|onclick)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++))""",
@@ -43,6 +44,8 @@ _UNSEEN_STYLE = re.compile(
     r"(?:px)?\s*(?:;|$)|(?<![\w-])color\s*:\s*([^;\s]+)\s*;(?:[^;]{0,50};){0,9}\s*background(?:-color)?\s*:\s*\1\s*(?:;|$)",
     re.IGNORECASE,
 )
+_FADED = re.compile(r"(?:visibility\s*:\s*hidden|opacity\s*:\s*0)\s*(?:!important\s*)?(?:;|$)", re.IGNORECASE)
+_LEAST_FADED = 200  # characters
 _TINY = ' style="font-size:00"'  # of a class
 _NO_SIZE = re.compile(r"font-size\s*:\s*0+(?:\.0+)?(?:px|pt|em|rem|%)?\s*(?:!|;|$)", re.IGNORECASE)
 _SIZE = re.compile(r"font-size\s*:\s*+(?!0+(?:\.0*)?(?:px|pt|em|rem|%)?\s*(?:[!;\"']|$))", re.IGNORECASE)
@@ -230,7 +233,8 @@ def read_page(html: str, *, keeps_formatting: bool = False) -> Page:
 
 
 class _Builder:
-    def __init__(self, *, keeps: frozenset[str]) -> None:
+    def __init__(self, *, keeps: Collection[str], is_frame: bool = False) -> None:
+        self._is_frame = is_frame
         self.page = Page()
         self._open = [self.page.root]
         self._too_deep = 0  # open elements beyond the depth
@@ -256,7 +260,7 @@ class _Builder:
             if tag is None:
                 continue
             is_end, name, source = tag.groups()
-            name = name.lower()
+            name = _OF_ANOTHER_NAME.sub("", name.lower())
             if name == "template" and "shadowrootmode" in source:
                 name = "div"  # is shown
             if is_end:
@@ -274,13 +278,21 @@ class _Builder:
     def _unfold(self, html: str) -> None:
         """Show what a button, a tab or a link of the page opens, but no dialogs, and sized text in a font of no size."""
         for element in self.page.unseen:
-            element.is_unseen = not element.is_sized_within
+            element.is_unseen = not (element.is_sized_within or self._fades_in(element))
         folded = [each for each in self.page.unseen if "id" in each.source and not _DIALOG.search(each.source)]
         if folded:
             opened = {name for values in _CONTROLLED.findall(html) for value in values for name in _WORD.findall(value)}
             for element in folded:
                 element.is_unseen &= element.attributes.get("id") not in opened
         self.page.unseen = [element for element in self.page.unseen if element.is_unseen]
+
+    def _fades_in(self, element: Element) -> bool:
+        """Return whether a program shows an element once the page is loaded: it keeps its place and holds most words."""
+        style = element.attributes.get("style", "")
+        if not _FADED.search(style) or _UNSEEN_STYLE.search(_FADED.sub("", style)):
+            return False
+        held, all_of_page = (len("".join(each.text.split())) for each in (element, self.page.root))
+        return held > _LEAST_FADED and 2 * held > all_of_page
 
     def _start(self, name: str, source: str) -> None:
         if rule := _CLOSES.get(name):
@@ -349,6 +361,11 @@ class _Builder:
             self.page.title = unescape(content) if self.page.title is None else self.page.title
         elif name == "script" and "math/tex" in source:
             self._open[-1].children.append(f"${content.strip()}$")
+        elif name == "iframe" and not self._is_frame:
+            frame = _Builder(keeps=self._kept, is_frame=True)
+            frame.read(Element(name, source).attributes.get("srcdoc", ""))
+            self.page.unseen += frame.page.unseen
+            self._add(Element("div", children=frame.page.root.children))
         elif name not in _LEFT_OUT:
             self._add(Element(name, source, [unescape(content) if name in _ESCAPABLE else content]))
         return _after(html, ">", end)

@@ -102,6 +102,7 @@ class _Reading:
     def __init__(self, diagrams: Mapping[int, Sequence[Sequence[str]]], width: int, height: int) -> None:
         self.unread: list[int] = []
         self.hides = False
+        self._layouts = set[str]()  # names of parts whose own texts were read
         self._diagrams = diagrams
         self._width, self._height = width, height
 
@@ -115,6 +116,7 @@ class _Reading:
         )
         shown = [block for block in self._shapes(slide.shapes, without=title) if block.text.strip()]
         shown += [Block(text="\n".join(texts)) for texts in self._diagrams[slide.slide_id]]
+        shown += self._of_layout(slide.slide_layout)
         if heading:
             shown.insert(0, Block(text=heading, level=1))
         if not shown and _has_picture(slide.shapes):
@@ -122,6 +124,15 @@ class _Reading:
         if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame):
             shown += [replace(block, mark="notes") for block in self._paragraphs(notes)]
         return [replace(block, page=number) for block in shown]
+
+    def _of_layout(self, layout: Any) -> Iterator[Block]:
+        """Yield the texts that a layout and its master show on every slide, at the first of them."""
+        shows_master = layout.element.get("showMasterSp", "1") not in ("0", "false")
+        for part in (layout, layout.slide_master) if shows_master else (layout,):
+            if part.part.partname not in self._layouts:
+                self._layouts.add(part.part.partname)
+                own = [shape for shape in part.shapes if not shape.is_placeholder]
+                yield from (block for block in self._shapes(own) if block.text.strip())
 
     def _shapes(self, shapes: Iterable[Any], *, without: Any = None, depth: int = 0) -> Iterator[Block]:
         if depth > _MOST_NESTED:

@@ -36,7 +36,7 @@ _PLAIN_NAME = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SheetName:
-    """One entry of a workbook's list of sheets. Charts and macros have none."""
+    """One entry of a workbook's list of sheets. Macros have none."""
 
     name: str
     part: str
@@ -54,7 +54,7 @@ class Workbook:
             raise MalformedDocument("the archive holds no Excel workbook")
         index = tree_of(archive, self._part)
         self._links = linked_parts(archive, self._part, self._parts)
-        worksheets = self._links.by_id("/worksheet")
+        worksheets = self._links.by_id("/worksheet") | self._links.by_id("/chartsheet")
         self.sheets = tuple(
             SheetName(
                 name=sheet.get("name", ""),
@@ -168,7 +168,7 @@ TOO_MANY_ROWS = f"the workbook holds more than {MOST_ROWS} rows, empty ones incl
 def parse_xlsx(body: bytes) -> Parsed:
     """Return the tables of every visible sheet as `sheet_blocks` writes them, values as they are shown, formulas by
     their saved value, without hidden rows and columns, which a warning counts; then notes of cells, text boxes and titles
-    of charts. The     title is that of the workbook's properties, else its first heading that is no name such as Sheet1."""
+    of charts. The title is that of the workbook's properties, else its first heading that is no name such as Sheet1."""
     warnings: list[str] = []
     headings: list[str] = []
     with open_workbook(body) as workbook:

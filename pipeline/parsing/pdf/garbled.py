@@ -12,7 +12,7 @@ _SHIFTED = frozenset(
 )
 _LEAST_SHIFTED, _SHARE_SHIFTED = 2, 0.02
 _LATIN, _VOWELS = re.compile("[A-Za-z]+"), "AEIOUYaeiouy"
-_ODD = re.compile("[\x00-\x1f\x7f-\x9f\u0180-\u019f\u01a2-\u01ae\u01b1-\u036f\ue000-\uf8ff\ufffd]+")
+_ODD = re.compile("\\(cid:\\d+\\)|[\x00-\x1f\x7f-\x9f\u0180-\u019f\u01a2-\u01ae\u01b1-\u036f\ue000-\uf8ff\ufffd]+")
 
 
 def is_garbled(text: str) -> bool:
@@ -25,7 +25,8 @@ def is_garbled(text: str) -> bool:
     count = len("".join(words))
     if count < _ENOUGH_LETTERS:
         return False
-    if not (text.isascii() and text.isprintable()) and sum(map(len, _ODD.findall(text))) > _MOST_ODD * count:
+    is_plain = text.isascii() and text.isprintable() and "(cid:" not in text
+    if not is_plain and sum(map(len, _ODD.findall(text))) > _MOST_ODD * count:
         return True
     vowels = sum(map(text.count, _VOWELS))
     if vowels >= _LEAST_VOWELS * count:

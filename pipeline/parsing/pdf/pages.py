@@ -68,6 +68,9 @@ _LAST_WORD, _FIRST_WORD = re.compile(r"(?<![^\W_])[^\W_]++$"), re.compile(r"[^\W
 _NUMBER = re.compile(r"[\d.]+|第\w{1,4}[章节条]|[一二三四五六七八九十]{1,3}、|[(（]")
 _LONGEST_HEADING = 200  # characters
 _MOST_HEADING_LINES = 4
+_NOTE_SIZE = 0.92  # times the size of most letters, below which that of notes is
+_NOTE_MARK = re.compile(r"(?:\[?\d{1,3}[\].):]?|\^\d{1,3}|[*†‡§①-⑳])\s*\w")
+_SENTENCE_END, _GOES_ON = re.compile(r"[.!?:。！？：；][\"'”’)）]?$"), re.compile(r"[^\W\d_A-Z]")
 _TITLE_SIZE = 1.14  # times the size of most letters
 _WIDER = 1.8  # times the distance of the rows above: the gap above another table
 _LEADING_NUMBER = re.compile(r"^(?:[\d.]+|第\w{1,4}[章节])")
@@ -137,13 +140,14 @@ def open_pdf(body: bytes) -> pypdfium2.PdfDocument:
     try:
         return pypdfium2.PdfDocument(body)
     except pypdfium2.PdfiumError as error:
-        if catalog := _CATALOG.search(body):  # of a file without its end
-            with suppress(pypdfium2.PdfiumError):
-                return pypdfium2.PdfDocument(body + b"\ntrailer\n<< /Root %s 0 R >>\n" % catalog[1])
         # The library may report the previous document's error, so its word alone is not enough.
         is_locked = error.err_code in (pypdfium2.raw.FPDF_ERR_PASSWORD, pypdfium2.raw.FPDF_ERR_SECURITY)
         if is_locked and b"/Encrypt" in body:
             raise EncryptedDocument("the PDF file is protected by a password") from None
+        if catalog := _CATALOG.search(body):  # of a file without its end
+            whole = body if b"/Encrypt" in body else body[: body.rfind(b"endobj") + len(b"endobj")]
+            with suppress(pypdfium2.PdfiumError):
+                return pypdfium2.PdfDocument(whole + b"\ntrailer\n<< /Root %s 0 R >>\n" % catalog[1])
         raise MalformedDocument("the PDF file is cut off or damaged and cannot be opened") from None
 
 
@@ -391,10 +395,30 @@ def _blocks(pages: Sequence[_Page], outline: Mapping[int, Mapping[str, int]]) ->
     _rejoin_rows(pages)
     lines_of_pages = [page.lines for page in pages]
     sizes = [] if outline else heading_sizes(lines_of_pages, body_size(lines_of_pages))
-    hyphens, tables = _Hyphens(pages), _Tables()
-    for index, lines in enumerate(lines_of_pages):
-        tables.begin_page(lines)
-        yield from _page(lines, index + 1, _Headings(outline.get(index, {}), sizes), hyphens, tables)
+    hyphens, tables, notes = _Hyphens(pages), _Tables(), list[Block]()
+    begins = _notes_within_sentences(lines_of_pages)
+    for index, (lines, begin) in enumerate(zip(lines_of_pages, begins, strict=True)):
+        headings = _Headings(outline.get(index, {}), sizes)
+        tables.begin_page(lines[:begin])
+        blocks = _page(lines[:begin], index + 1, headings, hyphens, tables)
+        yield from islice(blocks, bool(notes))
+        yield from notes
+        yield from blocks
+        notes = list(_page(lines[begin:], index + 1, headings, hyphens, tables))
+
+
+def _notes_within_sentences(pages: Sequence[Sequence[Line]]) -> list[int]:
+    """Return for each page the index of the first line of the notes at its end that stand between a sentence and its end
+    on the next page; the number of its lines if there are none."""
+    small = _NOTE_SIZE * body_size(pages)
+    begins = [len(lines) for lines in pages]
+    for page, (lines, after) in enumerate(pairwise(pages)):
+        first = next((at for at in range(len(lines), 0, -1) if not 0 < lines[at - 1].size < small), 0)
+        is_note = 0 < first < len(lines) and _NOTE_MARK.match(lines[first].text) is not None
+        is_open = is_note and not (lines[first - 1].cells or _SENTENCE_END.search(lines[first - 1].text))
+        if is_open and after and after[0].size >= small and _GOES_ON.match(after[0].text) and not after[0].cells:
+            begins[page] = first
+    return begins
 
 
 class _Tables:

@@ -1,6 +1,7 @@
 """Kinds of documents that real files of other programs showed: what a reader of the original knows."""
 
 import io
+from zipfile import ZipFile
 
 import pytest
 from pptx import Presentation
@@ -9,7 +10,8 @@ from pptx.oxml import parse_xml
 from pptx.util import Inches, Pt
 
 from pipeline.documents.cut_document import cut_document
-from pipeline.parsing.formats import CSV, DOCX, EML, HTML, MARKDOWN, ODT, PDF, PLAIN, PPTX, RTF, XLSB, parse
+from pipeline.errors import MalformedDocument
+from pipeline.parsing.formats import CSV, DOCX, EML, HTML, MARKDOWN, ODT, PDF, PLAIN, PPTX, RTF, XLSB, XLSX, parse
 from pipeline.parsing.sniffing import media_type_shown
 from pipeline.records import Chunking, Parsed
 from tests.support.corpora.formats import docx, written
@@ -139,10 +141,20 @@ class DescribeWordsThatNobodySees:
             "<style>.a{opacity:0}.a.on{opacity:1}</style><p class=a>Shown 显示</p>",
             '<body style="background:#123"><p style="color:#fff">Shown 显示</p></body>',
             "<style>.a{color:#fff;background:#06c}</style><a class=a>Shown 显示</a>",
+            '<iframe srcdoc="&lt;p&gt;Shown 显示&lt;/p&gt;&lt;p hidden&gt;SECRET&lt;/p&gt;"></iframe>',
         ],
     )
     def it_reads_what_others_show(self, shown: str):
         assert _read(shown, HTML).text == "Shown 显示"
+
+    def it_reads_the_article_that_a_program_shows_once_the_page_is_loaded(self):
+        article = "第一步断电，第二步放水。" * 30
+        style = "visibility: hidden; opacity: 0;"
+        shown = _read(f'<h1>保养</h1><div style="{style}"><p>{article}</p></div>', HTML)
+        assert article in shown.text
+        assert not _warning(shown)
+        hidden = _read(f'<h1>保养</h1><p>{article}</p><div style="{style}">{"SECRET " * 9}</div>', HTML)
+        assert "SECRET" not in hidden.text
 
     def it_leaves_white_and_hidden_styles_of_word_out_unless_others_switch_them_off(self):
         base = '<w:style w:default="1" w:styleId="N"><w:rPr><w:vanish/></w:rPr></w:style>'
@@ -315,11 +327,34 @@ _RST = (
 )
 
 
+_ADOC = """= 手册
+Author Name <a@example.org>
+:toc:
+
+== Care
+// nobody sees it
+=== 换油
+
+Every *500* hours.
+
+[cols="1,1",options="header"]
+|===
+|Part |Price
+
+|Seal
+|4
+|===
+"""
+_GRID = "+------+-------+\n| Part | Price |\n+======+=======+\n| Seal | 4     |\n+------+-------+\n"
+_RULED = "====  =====\nPart  Price\n====  =====\nSeal  4\n====  =====\n"
+_LISTED = ".. list-table::\n   :header-rows: 1\n\n   * - Part\n     - Price\n   * - Seal\n     - 4\n"
+
+
 class DescribeLightMarkup:
     @pytest.mark.parametrize(
         ("name", "body"),
-        [("a.org", _ORG), ("a.tex", _TEX), ("a.rst", _RST)],
-        ids=["org", "tex", "rst"],
+        [("a.org", _ORG), ("a.tex", _TEX), ("a.rst", _RST), ("a.adoc", _ADOC)],
+        ids=["org", "tex", "rst", "adoc"],
     )
     def it_reads_headings_words_and_tables(self, name: str, body: str):
         parsed = _read(body, PLAIN, name)
@@ -327,11 +362,118 @@ class DescribeLightMarkup:
         assert parsed.text.removeprefix("手册\n\n") == "Care\n\n换油\n\nEvery 500 hours.\n\nPart | Price\nSeal | 4"
         assert parsed.sections[-1].heading_path[-2:] == ("Care", "换油")
 
+    @pytest.mark.parametrize(
+        ("name", "body"),
+        [
+            *(("a.rst", table) for table in (_GRID, _RULED, _LISTED)),
+            ("a.tex", r"\begin{tabular}{lr}\hline Part & Price \\ \hline Seal & 4 \\\end{tabular}"),
+        ],
+    )
+    def it_reads_each_form_of_a_table(self, name: str, body: str):
+        assert _read(body, PLAIN, name).text == "Part | Price\nSeal | 4"
+
+    @pytest.mark.parametrize(
+        ("name", "body"),
+        [
+            ("a.rst", ".. code-block:: sh\n   :linenos:\n\n   if a:\n       run  -x\n\n#. 断电\n#. wait\n"),
+            (
+                "a.tex",
+                "\\begin{verbatim}\nif a:\n    run  -x\n\\end{verbatim}\n"
+                "\\begin{enumerate}\\item 断电\n\\item wait\\end{enumerate}",
+            ),
+            ("a.adoc", "[source,sh]\n----\nif a:\n    run  -x\n----\n\n. 断电\n. link:https://example.org[wait]\n"),
+        ],
+        ids=["rst", "tex", "adoc"],
+    )
+    def it_keeps_code_and_counts_items(self, name: str, body: str):
+        assert _read(body, PLAIN, name).text == "if a:\n    run  -x\n\n1. 断电\n2. wait"
+
+    def it_names_the_pictures_of_restructuredtext(self):
+        assert _read(".. image:: a.png\n   :width: 9\n   :alt: 泵站 plan\n", PLAIN, "a.rst").text == "泵站 plan"
+
     def it_leaves_other_texts_as_they_are(self):
         assert _read("* no heading\n", PLAIN, "a.txt").text == "* no heading"
 
 
+class DescribePartsThatSeveralPagesShare:
+    def it_reads_a_note_after_the_sentence_that_goes_on_on_the_next_page(self):
+        begins = "".join(
+            text(60, 760 - 15 * at, f"The board met and heard a report on dam {at},", size=11) for at in range(9)
+        )
+        note = text(60, 100, "2 Report of the district, number 88.", size=8)
+        goes_on = text(60, 760, "which was inspected in the winter. The next report is due.", size=11)
+        parsed = _read(_pages(begins + note, goes_on), PDF)
+        assert parsed.text.endswith(
+            "on dam 8,\n\nwhich was inspected in the winter. The next report is due.\n\n2 Report of the district, number 88."
+        )
+        assert [section.page for section in parsed.sections] == [1, 2, 1]
+
+    def it_reads_the_text_of_a_layout_once(self):
+        presentation = Presentation()
+        for words in ("第一页", "Second"):
+            slide = presentation.slides.add_slide(presentation.slide_layouts[5])
+            slide.shapes.title.text = words
+        box = presentation.slides[0].shapes.add_textbox(0, Inches(6), Inches(3), Inches(1))
+        box.text_frame.text = "Valid until 30 June 有效"
+        presentation.slide_layouts[5].shapes._spTree.append(box._element)
+        body = io.BytesIO()
+        presentation.save(body)
+        assert _read(body.getvalue(), PPTX).text == "第一页\n\nValid until 30 June 有效\n\nSecond"
+
+    def it_reads_the_title_of_a_chart_on_a_sheet_of_its_own(self):
+        kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+        words = "<c:title><a:p><a:r><a:t>冬季 winter</a:t></a:r></a:p></c:title>"
+        names = "http://schemas.openxmlformats.org/package/2006/relationships"
+        sheets = [("worksheet", "rows"), ("chartsheet", "chart")]
+        listed = "".join(f'<sheet name="{part}" sheetId="{at}" r:id="r{at}"/>' for at, (_, part) in enumerate(sheets))
+
+        def links(*targets: tuple[str, str]) -> str:
+            links = (
+                f'<Relationship Id="r{at}" Type="{kind}/{name}" Target="/xl/{part}.xml"/>'
+                for at, (name, part) in enumerate(targets)
+            )
+            return f'<Relationships xmlns="{names}">{"".join(links)}</Relationships>'
+
+        parts = {
+            "_rels/.rels": links(("officeDocument", "workbook")),
+            "xl/workbook.xml": f'<workbook xmlns:r="{kind}"><sheets>{listed}</sheets></workbook>',
+            "xl/_rels/workbook.xml.rels": links(*sheets),
+            "xl/rows.xml": "<worksheet><sheetData/></worksheet>",
+            "xl/chart.xml": "<chartsheet/>",
+            "xl/_rels/chart.xml.rels": links(("drawing", "drawing")),
+            "xl/drawing.xml": "<wsDr/>",
+            "xl/_rels/drawing.xml.rels": links(("chart", "drawn")),
+            "xl/drawn.xml": f'<c:chart xmlns:c="c" xmlns:a="a">{words}</c:chart>',
+        }
+        body = io.BytesIO()
+        with ZipFile(body, "w") as archive:
+            for name, content in parts.items():
+                archive.writestr(name, content)
+        assert _read(body.getvalue(), XLSX).text == "chart\n\n冬季 winter"
+
+    def it_says_that_a_page_of_links_is_nothing_but_navigation(self):
+        links = "".join(f"<li><a href={at}>第{at}页 page</a></li>" for at in range(6))
+        warning = "the page holds nothing but navigation"
+        assert _warning(_read(f"<ul>{links}</ul><footer><a href=a>Imprint</a></footer>", HTML)) == warning
+        assert not _warning(_read(f"<ul>{links}</ul><p>Words of its own.</p>", HTML))
+
+    def it_reads_elements_named_after_paragraphs_as_such(self):
+        page = "<ne-h1>值班</ne-h1><table><tr><td><ne-p>调度</ne-p><ne-p>duty</ne-p></td><td>6101</td></tr></table>"
+        parsed = _read(page, HTML)
+        assert parsed.title == "值班"
+        assert "调度; duty | 6101" in parsed.text
+
+
 class DescribeFilesThatOthersRefuse:
+    def it_reads_a_pdf_file_that_ends_within_its_trailer(self):
+        body = _pages(text(60, 760, "Words of a file that is cut off."))
+        trailer = body.rindex(b"trailer")
+        assert _read(body[: trailer + 10], PDF).text == "Words of a file that is cut off."
+
+    def it_refuses_a_pdf_file_whose_letters_a_program_could_only_number(self):
+        with pytest.raises(MalformedDocument, match="letters without meaning"):
+            _read(_pages(text(60, 760, r"\(cid:31\)\(cid:44\) " * 30)), PDF)
+
     def it_reads_word_documents_with_control_characters(self):
         assert _word(_p("Before\x0b and after 之后")).text == "Before and after 之后"
 
