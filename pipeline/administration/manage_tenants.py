@@ -6,7 +6,6 @@ from dataclasses import asdict, replace
 from datetime import date, datetime
 from typing import Any, Final
 
-import orjson
 import structlog
 
 from chordwise.contract.tenant import OwnQuotasView, TenantView
@@ -100,12 +99,12 @@ def _principal_of_token(token: str, use: Resources) -> Principal | None:
         return None
     owner, encrypted = signer
     cipher, row = SecretCipher(use.settings.secret_key), _row(tenant_id)
-    key = orjson.loads(cipher.decrypt(encrypted, belongs_to=row))
+    key = cipher.open(encrypted, belongs_to=row)
     if "jwks_url" in key and (not has_key(key, key_id_in(token)) or time.time() > key["read_at"] + JWKS_FRESH_S):
         stored, key = key, _renewed(key, use)
         if key != stored:  # not for each token that names an unknown key
             with tolerate_outage(log.info, "jwks_not_kept"), unit_of_work(use.mysql) as work:
-                written = cipher.encrypt(orjson.dumps(key), belongs_to=row)
+                written = cipher.seal(key, belongs_to=row)
                 Tenants(work.connection, tenant_id).replace_token_key(key_id, written)
     return caller_of(token, key, owner)
 
@@ -149,7 +148,7 @@ def issue_key(
         key = {"jwks_url": jwks_url, "asked_at": time.time(), **_read_keys(jwks_url, use)}
     encrypted = None
     if key is not None:
-        encrypted = SecretCipher(use.settings.secret_key).encrypt(orjson.dumps(key), belongs_to=_row(tenant_id))
+        encrypted = SecretCipher(use.settings.secret_key).seal(key, belongs_to=_row(tenant_id))
     with unit_of_work(use.mysql) as work:
         keys = ApiKeys(work.connection, tenant_id)
         issued = keys.issue(name, scopes, expires_at=expires_at, principals=principals, token_key=encrypted)
