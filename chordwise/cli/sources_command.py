@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from collections.abc import Callable
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,6 +13,7 @@ from typer import Argument, Option
 
 from chordwise.api.sources import SourceInfo
 from chordwise.cli import screen, short_ids
+from chordwise.client import Chordwise
 from chordwise.contract.source import FollowedSource, SourceRun
 from chordwise.errors import InvalidInput
 
@@ -89,17 +91,13 @@ def add(
 @sources.command()
 def run(source_id: SourceIdArgument, namespace: NamespaceOption) -> None:
     """Begin a run now, and print its job; that of the run under way if there is one."""
-    with screen.connect() as client:
-        job_id = client.run_source(short_ids.source(client, source_id, namespace), namespace=namespace)
-    screen.report({"job_id": job_id}, f"running as job {job_id}")
+    _begin(Chordwise.run_source, source_id, namespace, "running as job")
 
 
 @sources.command()
 def confirm(source_id: SourceIdArgument, namespace: NamespaceOption) -> None:
     """Let a run remove the documents that wait for a confirmation: more than a fifth were gone from the source."""
-    with screen.connect() as client:
-        job_id = client.confirm_source(short_ids.source(client, source_id, namespace), namespace=namespace)
-    screen.report({"job_id": job_id}, f"confirmed; running as job {job_id}")
+    _begin(Chordwise.confirm_source, source_id, namespace, "confirmed; running as job")
 
 
 @sources.command()
@@ -131,6 +129,12 @@ def delete_source(
         "removed; its documents stay" if keep else f"deleted with {screen.plural(deletion.documents, 'document')}"
     )
     screen.report(deletion.raw, sentence)
+
+
+def _begin(start: Callable[..., str], source_id: str, namespace: str, done: str) -> None:
+    with screen.connect() as client:
+        job_id = start(client, short_ids.source(client, source_id, namespace), namespace=namespace)
+    screen.report({"job_id": job_id}, f"{done} {job_id}")
 
 
 def _print(source: SourceInfo) -> None:

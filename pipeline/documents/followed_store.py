@@ -4,17 +4,19 @@ import json
 from datetime import datetime, timedelta
 from typing import Any
 
+from pydantic import TypeAdapter
 from sqlalchemy import select
 
-from chordwise.contract.source import FollowedSource, SourceChange, SourceRun
+from chordwise.contract.source import FollowedSource, SourceRun
 from pipeline.database.mysql_tables import followed_sources
-from pipeline.database.rows import TenantStore, now, record_of, to_json
+from pipeline.database.rows import TenantStore, now, record_of
 from pipeline.database.statements import TenantsWith, sql
 from pipeline.records import DocumentId, JobId, Namespace
 
 tenants_with_due_sources = TenantsWith(
     "SELECT DISTINCT tenant_id FROM followed_sources WHERE next_run_at IS NOT NULL AND next_run_at <= :now"
 )
+_RUN = TypeAdapter(SourceRun)
 
 
 class FollowedSources(TenantStore):
@@ -84,7 +86,7 @@ class FollowedSources(TenantStore):
     def note(self, namespace: Namespace, source_id: str, run: SourceRun, *, held: int | None) -> None:
         """Record what a run did, and the documents that wait for a confirmation, which counts for one run."""
         self._change(namespace, source_id, "run = :run, held_removals = :held, confirmed_removals = NULL",
-                     run=run_as_json(run), held=held)  # fmt: skip
+                     run=_RUN.dump_json(run).decode(), held=held)  # fmt: skip
 
     def remove(self, namespace: Namespace, source_id: str) -> bool:
         """Follow a source no longer. False if it was not followed."""
@@ -126,23 +128,8 @@ def followed_of(row: Any) -> FollowedSource:
         every_seconds=row["every_s"],
         rules=tuple(json.loads(row["rules"])),
         has_secret=row["secret"] is not None,
-        run=None if run is None else run_of(json.loads(run)),
+        run=None if run is None else _RUN.validate_json(run),
     )
-
-
-def run_as_json(run: SourceRun) -> str:
-    """Return a run as it is stored."""
-    values = {name: getattr(run, name) for name in SourceRun.__dataclass_fields__}
-    changes = [[change.path, change.action, change.reason] for change in run.changes]
-    times = {name: None if (at := values[name]) is None else at.isoformat() for name in ("started_at", "ended_at")}
-    return to_json({**values, **times, "changes": changes})
-
-
-def run_of(stored: dict[str, Any]) -> SourceRun:
-    """Return a stored run."""
-    changes = tuple(SourceChange(path=path, action=action, reason=reason) for path, action, reason in stored["changes"])
-    times = {name: at and datetime.fromisoformat(at) for name in ("started_at", "ended_at") for at in [stored[name]]}
-    return SourceRun(**{**stored, **times, "changes": changes})
 
 
 _CREATE_NAMESPACE = sql(
