@@ -22,10 +22,6 @@ class Chunk(chunk.OwnedChunkShape, Result):
     ``window`` is the text that is read with a sentence. ``edited``: its text was changed by hand. Offsets count characters of
     the parsed text; ``end`` is exclusive."""
 
-    searched: bool = True
-    enabled: bool = True
-    source_id: str = ""
-
 
 class ChunkResult(chunk.ChunkResult, Result):
     """The outcome of one chunk: updated, unchanged, deleted, or failed with a code and a sentence. ``repeated_in``: chunks
@@ -48,8 +44,6 @@ class Preview(Result):
 class ChunkBeginning(chunk.ChunkBeginningShape, Result):
     """The first characters of a chunk, its headings and pages, and the title and address of its document. ``shown``:
     searches see it."""
-
-    shown: bool = True
 
 
 _PER_REQUEST = 500
