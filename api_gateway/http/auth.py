@@ -20,10 +20,11 @@ from api_gateway.http.metrics import WRONG_KEYS
 from api_gateway.http.operations import refuse_unknown
 from api_gateway.http.problems import Problem
 from api_gateway.live.stale_cache import StaleCache
+from chordwise.contract.tenant import AuditActor
 from pipeline.filters.readers import EVERY_DOCUMENT, LONGEST_PRINCIPAL, MOST_PRINCIPALS, principals_of
 from pipeline.outages import OutagePause
 from pipeline.outbound.addresses import Network, is_within
-from pipeline.records import Actor, TenantId
+from pipeline.records import TenantId
 from pipeline.settings import Settings
 from pipeline.tenants.accounts import IMPERSONATE, OPERATOR, Principal, hashed, tenant_of
 from pipeline.tenants.audit import act_as
@@ -198,7 +199,7 @@ async def require_operator(request: Request, _: HTTPAuthorizationCredentials | N
     if not is_admin_key(api_key, request.app.state.gateway.settings):
         await Requires(OPERATOR)(request)
     else:
-        act_as(Actor(key_name="CHORDWISE_ADMIN_KEY", scopes=(OPERATOR,)), request_id=request.state.request_id)
+        act_as(AuditActor(key_name="CHORDWISE_ADMIN_KEY", scopes=(OPERATOR,)), request_id=request.state.request_id)
         refuse_unknown(request)
 
 

@@ -126,9 +126,8 @@ class JobStream(EventStream):
         more = view.job.items[ItemState.FAILED] > 0
         while more:
             failures = await followed.failures(self._position)
-            for failure in failures:
-                self._position = failure.position
-                await write(event("item_failed", id_of(failure.position), shown(ItemFailed, failure)))
+            for self._position, failure in failures:
+                await write(event("item_failed", id_of(self._position), shown(ItemFailed, failure)))
             more = len(failures) == FAILURES_AT_ONCE
         if view.job.finished_at is None:
             return False

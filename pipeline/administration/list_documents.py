@@ -17,7 +17,7 @@ from pipeline.documents.document_views import DocumentView, OriginalUpload, Owne
 from pipeline.documents.generation_store import Generations
 from pipeline.documents.owned_chunk_store import chunk_beginnings
 from pipeline.documents.parent_store import windows
-from pipeline.examples.example import Duplicated, Stored
+from pipeline.examples.example import Stored
 from pipeline.examples.example_store import Examples
 from pipeline.filters.readers import Principals, may_read, readers_filter
 from pipeline.filters.used_fields import FieldTally
@@ -101,7 +101,7 @@ def used_fields(tenant_id: TenantId, namespace: Namespace, use: Resources, *, re
 
 def count_examples(
     tenant_id: TenantId, namespace: Namespace, categories: Sequence[str], use: Resources
-) -> tuple[dict[str, Stored], Duplicated] | None:
+) -> tuple[dict[str, Stored], tuple[int, list[list[str]]]] | None:
     """Return the counts of each category and the exact duplicates, or None without such a namespace."""
     with unit_of_work(use.mysql) as work:
         if not Namespaces(work.connection, tenant_id).existing([namespace]):

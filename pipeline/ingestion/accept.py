@@ -9,7 +9,7 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
-from chordwise.contract.job import Renamed
+from chordwise.contract.job import JobError, Renamed
 from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.document_sources import with_hash
 from pipeline.documents.document_store import Documents
@@ -29,23 +29,13 @@ _DIGITS = (0, 8, 32)  # of the hash in an id; 0 is the id that was sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """A document of the batch that cannot be accepted, and the reason; it becomes a failed item."""
-
-    document_id: str | None
-    code: str
-    detail: str
-    pointer: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """One request's documents in order. Without ``priority`` its size decides. ``job_id``: of a repeatable request."""
 
     tenant_id: TenantId
     namespace: Namespace
     request_id: str
-    entries: Sequence[Upload | Refusal]
+    entries: Sequence[Upload | JobError]
     on_conflict: OnConflict = "replace"
     priority: Priority | None = None
     job_id: JobId | None = None
@@ -189,7 +179,7 @@ def _keep_both(batch: Batch, documents: Documents, duplicates: Duplicates) -> _N
     assigned = assign_ids(documents, duplicates, batch.namespace, uploads)
     items: list[NewItem] = []
     for ordinal, entry in enumerate(batch.entries):
-        if isinstance(entry, Refusal):
+        if isinstance(entry, JobError):
             items.append(_refused(ordinal, entry))
             continue
         document_id = assigned.ids.get(ordinal) or assigned.duplicated.get(ordinal)
@@ -212,12 +202,12 @@ def _keep_both(batch: Batch, documents: Documents, duplicates: Duplicates) -> _N
 
 def _item(
     ordinal: int,
-    entry: Upload | Refusal,
+    entry: Upload | JobError,
     numbered: dict[DocumentId, Generation],
     last: dict[DocumentId, int],
     batch: Batch,
 ) -> NewItem:
-    if isinstance(entry, Refusal):
+    if isinstance(entry, JobError):
         return _refused(ordinal, entry)
     if entry.document_id not in numbered:  # it exists, or another request created it while this waited for the rows
         if batch.on_conflict == "skip":
@@ -234,7 +224,7 @@ def _item(
     )
 
 
-def _refused(ordinal: int, entry: Refusal) -> NewItem:
+def _refused(ordinal: int, entry: JobError) -> NewItem:
     return NewItem(
         ordinal=ordinal,
         document_id=entry.document_id,
@@ -247,7 +237,7 @@ def _refused(ordinal: int, entry: Refusal) -> NewItem:
 
 def _exists(ordinal: int, entry: Upload, batch: Batch, why: str) -> NewItem:
     detail = f"document {entry.document_id} exists in namespace {batch.namespace} and {why}"
-    return _refused(ordinal, Refusal(document_id=entry.document_id, code="document_exists", detail=detail))
+    return _refused(ordinal, JobError(document_id=entry.document_id, code="document_exists", detail=detail))
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from chordwise.contract.job import FoundMatch
+from chordwise.contract.job import FoundMatch, JobError
 from pipeline.database.mysql_tables import jobs
 from pipeline.database.rows import TenantStore, now, record_of, to_naive
 from pipeline.database.statements import columns, same_document, same_generation, sql
@@ -18,7 +18,6 @@ from pipeline.documents.document_store import encoding_of
 from pipeline.documents.duplicate_store import Duplicates, is_duplicate
 from pipeline.documents.outcome_store import STATUS, WORKED_ON
 from pipeline.jobs.job_views import (
-    Failure,
     FailurePosition,
     Fingerprint,
     ItemView,
@@ -140,10 +139,10 @@ class JobViews(TenantStore):
             waiting_reason=self.waiting_reason(job, items) if reasons and not job.finished_at else None,
         )
 
-    def failures(self, job_id: JobId, *, after: FailurePosition, limit: int) -> list[Failure]:
+    def failures(self, job_id: JobId, *, after: FailurePosition, limit: int) -> list[tuple[FailurePosition, JobError]]:
         """Return failed items in the order of failing, after ``after``, without those queued again since."""
         rows = self._run(_FAILURES, job=job_id, revision=after.revision, ordinal=after.ordinal, limit=limit)
-        return [record_of(Failure, row, position=record_of(FailurePosition, row)) for row in rows]
+        return [(record_of(FailurePosition, row), record_of(JobError, row)) for row in rows]
 
     def fingerprints(self, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
         """Return values to compare to see whether a job has changed. One statement for all."""

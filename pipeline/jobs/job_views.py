@@ -116,17 +116,6 @@ class FailurePosition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """A failed item, and its position in the order of failures of its job."""
-
-    position: FailurePosition
-    document_id: str | None
-    code: str
-    detail: str | None
-    pointer: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterFilter:
     """A selection of dead letters; without any field, all."""
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from pipeline.records import Actor, TenantId
+from chordwise.contract.tenant import AuditActor
+from pipeline.records import TenantId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +19,7 @@ class AuditRow:
     audit_id: str
     at: datetime
     action: str
-    actor: Actor = field(default_factory=Actor)
+    actor: AuditActor = field(default_factory=AuditActor)
     request_id: str = ""
     namespaces: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
@@ -54,15 +55,15 @@ class ArmSearches:
     mean_latency_ms: float | None = None
 
 
-_ACTING: ContextVar[tuple[Actor, str]] = ContextVar("chordwise_acting", default=(Actor(), ""))
+_ACTING: ContextVar[tuple[AuditActor, str]] = ContextVar("chordwise_acting", default=(AuditActor(), ""))
 
 
-def act_as(actor: Actor, *, request_id: str) -> None:
+def act_as(actor: AuditActor, *, request_id: str) -> None:
     """Attribute later writes of this context to ``actor``, including those in threads that it starts."""
     _ACTING.set((actor, request_id))
 
 
-def acting() -> tuple[Actor, str]:
+def acting() -> tuple[AuditActor, str]:
     """Return the actor on whose behalf this context runs, nobody without one, and the id of its request."""
     return _ACTING.get()
 

@@ -15,11 +15,12 @@ import orjson
 import redis
 from sqlalchemy import select
 
+from chordwise.contract.tenant import AuditActor
 from pipeline.database.engines import redis_errors
 from pipeline.database.mysql_tables import audit
 from pipeline.database.rows import TenantStore, follows, insert_many, now, record_of, to_json, to_naive
 from pipeline.database.statements import TenantsWith, sql
-from pipeline.records import Actor, TenantId
+from pipeline.records import TenantId
 from pipeline.tenants.audit import ArmSearches, AuditFilter, AuditRow, acting
 
 MOST_COMPARED = 200_000  # newest searches that are read to compare an experiment's arms: about a second's work
@@ -122,7 +123,7 @@ def _row(row: Any) -> AuditRow:
     return record_of(
         AuditRow,
         row,
-        actor=Actor(key_id=row.key_id, key_name=row.key_name, scopes=tuple(row.scopes.split())),
+        actor=AuditActor(key_id=row.key_id, key_name=row.key_name, scopes=tuple(row.scopes.split())),
         namespaces=tuple(json.loads(row.namespaces)),
         ids=tuple(json.loads(row.ids)),
         count=row.entries,
@@ -205,7 +206,7 @@ def unpacked(raw: bytes) -> AuditRow:
     key_id, key_name, scopes = columns["actor"]
     converted = {
         "at": datetime.fromisoformat(columns["at"]),
-        "actor": Actor(key_id=key_id, key_name=key_name, scopes=tuple(scopes)),
+        "actor": AuditActor(key_id=key_id, key_name=key_name, scopes=tuple(scopes)),
         "namespaces": tuple(columns["namespaces"]),
         "ids": tuple(columns["ids"]),
     }

@@ -10,11 +10,12 @@ from typing import Any
 
 from sqlalchemy import Row
 
+from chordwise.contract.job import JobError
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.answer.result import Answer
 from pipeline.channels.channel import Channel
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.ingestion.accept import AcceptedJob, Batch, Refusal, accept
+from pipeline.ingestion.accept import AcceptedJob, Batch, accept
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.jobs.job_views import ItemView, JobView
 from pipeline.maintenance.sweep import sweep
@@ -33,7 +34,7 @@ from tests.support.stacks.one_query import ask_in_process
 
 
 def submit(
-    use: Resources, tenant: TenantId, entries: Sequence[Upload | Refusal], namespace: str = "kb", **given: Any
+    use: Resources, tenant: TenantId, entries: Sequence[Upload | JobError], namespace: str = "kb", **given: Any
 ) -> AcceptedJob:
     """Accept documents as one job and ring no bell: the test works on it itself."""
     batch = Batch(tenant_id=tenant, namespace=Namespace(namespace), request_id="r", entries=entries, **given)
@@ -68,7 +69,7 @@ class Corner:
     tenant: TenantId
     namespace: Namespace
 
-    def accept(self, *entries: Upload | Refusal, **given: Any) -> AcceptedJob:
+    def accept(self, *entries: Upload | JobError, **given: Any) -> AcceptedJob:
         return submit(self.use, self.tenant, entries, self.namespace, **given)
 
     def work(self, ticket: AcceptedJob, use: Resources | None = None) -> None:
