@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -32,13 +31,8 @@ class PreviewedChunk(chunk.PreviewChunk, Result):
     """A chunk that a document would have. ``parent``: the ordinal of the parent it would be part of."""
 
 
-class Preview(Result):
+class Preview(chunk.PreviewAnswer, Result):
     """The chunks that a document would have. Nothing was stored."""
-
-    title: str | None = None
-    chunking: Mapping[str, Any] = field(default_factory=dict)
-    chunks: tuple[PreviewedChunk, ...] = ()
-    parents: tuple[PreviewedChunk, ...] = ()
 
 
 class ChunkBeginning(chunk.ChunkBeginningShape, Result):

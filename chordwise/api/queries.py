@@ -139,11 +139,8 @@ class QueryResult(Result):
     stats: Stats = field(default_factory=functools.partial(decode, Stats, {}))
 
 
-class PendingQuery(Result):
+class PendingQuery(answer.QueryAccepted, Result):
     """A submitted query; ``query_result`` fetches its answer."""
-
-    query_id: str
-    status: str = "queued"
 
 
 class BatchedAnswer(Result):
