@@ -18,7 +18,7 @@ from api_gateway.live.wakes import Wakes
 from chordwise.contract.job import JobError
 from pipeline.administration.call_store import read_view
 from pipeline.jobs.job_view_store import JobViews
-from pipeline.jobs.job_views import FailurePosition, Fingerprint, ProgressRate, Snapshot, pace
+from pipeline.jobs.job_views import FailurePosition, Fingerprint, Pace, Snapshot, pace
 from pipeline.outages import tolerate_outage
 from pipeline.query.wake_names import wake_name
 from pipeline.records import ItemState, JobId, TenantId
@@ -73,7 +73,7 @@ class View:
 
     number: int
     job: Snapshot
-    pace: ProgressRate | None
+    pace: Pace | None
 
 
 class Followed:

@@ -73,15 +73,6 @@ class DocumentView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OriginalUpload:
-    """The bytes of an upload. ``name``: address, file name or document id. ``media_type``: packed if imported."""
-
-    name: str
-    media_type: str
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """The generations of one document, newest first, with the etag of their present state."""
 

@@ -13,7 +13,7 @@ from chordwise.contract.job import JobError, Renamed
 from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.document_sources import with_hash
 from pipeline.documents.document_store import Documents
-from pipeline.documents.duplicate_store import DocumentContent, Duplicates
+from pipeline.documents.duplicate_store import Content, Duplicates
 from pipeline.documents.reader_store import DocumentReaders
 from pipeline.jobs.ledger_store import Ledger, NewItem
 from pipeline.records import DocumentId, Generation, JobId, Namespace, Priority, TenantId, Upload
@@ -257,7 +257,7 @@ def assign_ids(
     a suffix from the hash of its bytes, so that equal bytes find their document. Documents stay locked until the
     transaction ends, and unchanged."""
     assigned = AssignedIds()
-    earlier: dict[DocumentId, DocumentContent] = {}  # by earlier uploads of the same request
+    earlier: dict[DocumentId, Content] = {}  # by earlier uploads of the same request
     waiting = dict(uploads)
     for digits in _DIGITS:
         wanted: defaultdict[DocumentId, list[int]] = defaultdict(list)
@@ -272,9 +272,7 @@ def assign_ids(
                 upload = waiting[ordinal]
                 if document_id in numbered and document_id not in contents:
                     assigned.ids[ordinal] = document_id
-                    content = DocumentContent(
-                        content_hash=hashlib.sha256(upload.body).digest(), source_uri=upload.source_uri
-                    )
+                    content = hashlib.sha256(upload.body).digest(), upload.source_uri
                     contents[document_id] = earlier[document_id] = content
                 elif _is_same(upload, contents.get(document_id)):
                     assigned.duplicated[ordinal] = document_id
@@ -296,9 +294,8 @@ def _digest(upload: Upload) -> bytes:
     return hashlib.sha256((upload.source_uri or "").encode() if upload.to_fetch else upload.body).digest()
 
 
-def _is_same(upload: Upload, content: DocumentContent | None) -> bool:
+def _is_same(upload: Upload, content: Content | None) -> bool:
     if content is None:
         return False
-    if upload.to_fetch:
-        return content.source_uri == upload.source_uri
-    return content.content_hash == _digest(upload)
+    content_hash, source_uri = content
+    return source_uri == upload.source_uri if upload.to_fetch else content_hash == _digest(upload)

@@ -8,19 +8,19 @@ older chunks suffices and the next proves it. A step may fail or run twice.
 import random
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import structlog
 
-from chordwise.contract.migration import MigrationProgress
+from chordwise.contract.migration import Comparison, MigrationProgress
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_store import Chunks
 from pipeline.embedding import space_store
 from pipeline.embedding.migration_store import MigrationState, ModelMigration, ModelMigrations
-from pipeline.embedding.model_comparison import ComparedQuery, ComparisonResult, Gate, GoldenQuery, judge
+from pipeline.embedding.model_comparison import ComparedQuery, Gate, GoldenQuery, judge
 from pipeline.errors import MigrationRefused
 from pipeline.maintenance import sample_query_store
 from pipeline.models.local_embedder import query_vectors
@@ -191,7 +191,7 @@ _READ_AHEAD = 4  # chunks read for each one wanted: some belong to generations t
 
 def compare_models(
     number: int, queries: Sequence[GoldenQuery], gate: Gate, use: Resources, *, sample: int
-) -> ComparisonResult:
+) -> Comparison:
     """Ask both models, judge, and store the verdict with the migration; ``switch`` requires a passed one. Without
     ``queries`` up to ``sample`` come from searches or the texts. Only numbers are stored. Raises MigrationRefused, and
     the models' errors."""
@@ -207,11 +207,9 @@ def compare_models(
         raise MigrationRefused(f"space {migration.source} is not live any more")
     compared = list(queries) or sampled(sample, use)
     answered = _ask_both(compared, source, migration.space, gate.k, use)
-    verdict = judge(answered, gate)
+    verdict = judge(answered, gate, sampled=not queries, at=datetime.now(UTC))
     with unit_of_work(use.mysql) as work:
-        result: dict[str, Any] = {**asdict(verdict), **asdict(gate), "sampled": not queries}
-        result["compared_at"] = datetime.now(UTC).isoformat()
-        ModelMigrations(work.connection).record_comparison(number, result)
+        ModelMigrations(work.connection).record_comparison(number, verdict)
     log.info("models_compared", space=number, queries=verdict.queries, overlap=verdict.overlap, passed=verdict.passed)
     return verdict
 

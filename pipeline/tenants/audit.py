@@ -40,21 +40,6 @@ class AuditFilter:
     until: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArmSearches:
-    """The searches of an experiment's arm. ``failed``: no channel answered; ``empty``: only the last resort;
-    ``degraded``: something was lost; ``cached``: answered from the cache; ``mean_latency_ms``: of the others, None
-    without any."""
-
-    bucket: str
-    searches: int = 0
-    failed: int = 0
-    empty: int = 0
-    degraded: int = 0
-    cached: int = 0
-    mean_latency_ms: float | None = None
-
-
 _ACTING: ContextVar[tuple[AuditActor, str]] = ContextVar("chordwise_acting", default=(AuditActor(), ""))
 
 

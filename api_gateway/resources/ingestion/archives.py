@@ -26,7 +26,7 @@ from chordwise.contract.job import JobError
 from pipeline.archives.archive import PART, Enclosed, NewPart, Part, packed_type, read_part, write_part
 from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.ingestion.accept import Batch, OnConflict
-from pipeline.ingestion.import_archive import PartOutcome, forget, parts_of, receive_part
+from pipeline.ingestion.import_archive import PartStatus, forget, parts_of, receive_part
 from pipeline.maintenance.export import ExportedPart, export_part
 from pipeline.records import Chunking, DocumentFields, DocumentId, Upload
 from workers import dispatch
@@ -193,9 +193,9 @@ def require_addressable(namespace: str) -> None:
         raise invalid([{"pointer": "/namespace", "in": "path", "detail": str(error)}]) from None
 
 
-def part_answer(received: PartOutcome, import_id: str, namespace: str) -> dict[str, Any]:
+def part_answer(status: PartStatus, part: ImportedPart, import_id: str, namespace: str) -> dict[str, Any]:
     """Convert the outcome of a part to its JSON form."""
-    return {"import_id": import_id, "namespace": namespace, "status": received.status, **asdict(received.part)}
+    return {"import_id": import_id, "namespace": namespace, "status": status, **asdict(part)}
 
 
 def import_answer(parts: Sequence[ImportedPart], import_id: str, namespace: str) -> dict[str, Any]:
@@ -279,7 +279,7 @@ async def import_part(
 
     embedder = caller.use.embedder
 
-    def receive() -> PartOutcome:
+    def receive() -> tuple[PartStatus, ImportedPart]:
         sha256 = checked(body, digest)
         content = read_part(body)
         if not content.documents:
@@ -303,13 +303,13 @@ async def import_part(
         )
         return receive_part(batch, new, caller.use, ring=dispatch.ring)
 
-    received = await caller.gateway.run_heavy(receive)
-    if received.status == "differs":
-        detail = f"Part {part} of import {import_id} has arrived before, with the SHA-256 {received.part.sha256}."
+    outcome, received = await caller.gateway.run_heavy(receive)
+    if outcome == "differs":
+        detail = f"Part {part} of import {import_id} has arrived before, with the SHA-256 {received.sha256}."
         raise Problem(409, "import_part_differs", detail)
-    status = 202 if received.status == "accepted" else 200
-    location = {"Location": f"/v1/jobs/{received.part.job_id}"}
-    return json_response(part_answer(received, import_id, namespace), status=status, headers=location)
+    status = 202 if outcome == "accepted" else 200
+    location = {"Location": f"/v1/jobs/{received.job_id}"}
+    return json_response(part_answer(outcome, received, import_id, namespace), status=status, headers=location)
 
 
 @router.get(
