@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import structlog
 
+from chordwise.contract.job import UsageRow
 from chordwise.contract.tenant import OwnQuotasView, TenantView
 from pipeline.administration.call_store import call_store
 from pipeline.administration.manage_sessions import person_of
@@ -32,7 +33,7 @@ from pipeline.tenants.caller_tokens import (
 )
 from pipeline.tenants.quota_store import QuotaColumns
 from pipeline.tenants.tenant_store import ApiKeys, Tenants, tenants_page
-from pipeline.tenants.usage import UsageKey, UsageRow
+from pipeline.tenants.usage import UsageKey
 from pipeline.tenants.usage_store import Usage
 
 log = structlog.get_logger(__name__)

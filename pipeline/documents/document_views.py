@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from chordwise.contract.document import GenerationShape
 from pipeline.records import (
@@ -128,3 +128,13 @@ class Totals:
     counted: Mapping[str, int]
     last_run: float | None
     withheld: int = 0
+
+
+def encoding_fields(encoding: Encoding | None) -> dict[str, Any]:
+    """Return the encoding a document was read in, and the warnings about its text, as fields of the contract."""
+    return {
+        "encoding": encoding.name if encoding else None,
+        "encoding_probability": encoding.probability if encoding and encoding.name else None,
+        "encoding_warning": encoding.warning if encoding else None,
+        "pages_warning": encoding.pages_warning if encoding else None,
+    }

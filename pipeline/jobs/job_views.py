@@ -12,8 +12,7 @@ from datetime import datetime, timedelta
 
 from chordwise.contract.job import JobState, PayloadReference
 from chordwise.contract.job import JobStatus as JobStatus
-from pipeline.records import Encoding, FailureReason, ItemState, JobId
-from pipeline.tenants.usage import UsageRow
+from pipeline.records import FailureReason, ItemState, JobId
 
 # A job may wait this long before it is worth a word; workers look for work more often than this.
 PATIENCE = timedelta(seconds=5)
@@ -54,43 +53,6 @@ def waiting_reason(
 # Differs whenever something has happened to a job, but for steps in the middle of a batch.
 Fingerprint = tuple[int, datetime | None]
 BACKLOG_STATES = ("due", "later", "running", "paused")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemView:
-    """One entry of a job."""
-
-    ordinal: int
-    document_id: str | None
-    status: str
-    stage: str
-    outcome: str | None
-    chunks: int
-    reused: int
-    attempts: int
-    code: str | None
-    detail: str | None
-    pointer: str | None
-    updated_at: datetime
-    encoding: Encoding | None = None
-    requested_id: str | None = None
-    duplicate_of: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobView(JobState):
-    """A job with its counters. ``stages``: the items that have finished each step; ``outcomes``: the items by outcome;
-    ``reused``: chunks that needed no embedding; ``usage``: the cost of embedding the others."""
-
-    job_id: JobId
-    succeeded: int
-    failed: int
-    cancelled: int
-    reused: int
-    priority: str
-    outcomes: dict[str, int]
-    errors: tuple[ItemView, ...]
-    usage: UsageRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from api_gateway.resources import jobs
 from api_gateway.resources.retrieval.queries import Answer
 from api_gateway.resources.retrieval.query_body import QueryRequest
 from api_gateway.resources.route_parts import decode_own, media_type_of_body, parse_uuid, refuse_repeated, validated
-from api_gateway.resources.shapes import accepted_response, job_json
+from api_gateway.resources.shapes import accepted_response
 from chordwise.contract.job import Job, JobAccepted, JobError
 from pipeline.administration import steer_jobs
 from pipeline.administration.call_store import read_view
@@ -143,7 +143,7 @@ async def get_batch(caller: Reader, batch_id: BatchInPath, wait: jobs.Wait = 0) 
     await caller.gateway.run(_require, caller, batch_id)
     if wait > 0:
         await jobs.until_finished(caller, batch_id, wait)
-    return json_response(job_json(await caller.gateway.run(jobs.view_of, caller, batch_id)))
+    return json_response(await caller.gateway.run(jobs.view_of, caller, batch_id))
 
 
 @router.get(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from chordwise.contract.job import Item
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.document_views import History
 from pipeline.documents.generation_store import Generations
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.reingest import roll_back
-from pipeline.jobs.job_views import ItemView
 from pipeline.maintenance.sweep import release_kept
 from pipeline.records import DocumentId, Upload
 from pipeline.resources import Resources
@@ -59,7 +59,7 @@ def counting_with(use: Resources) -> Resources:
     return sharing(use, embedder=CountingEmbedder(use.embedder), parser=CountingParser(use.parser))
 
 
-def items(corner: Corner, ticket: AcceptedJob) -> list[ItemView]:
+def items(corner: Corner, ticket: AcceptedJob) -> list[Item]:
     return items_of(corner.use, ticket)
 
 
