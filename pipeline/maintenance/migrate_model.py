@@ -8,13 +8,13 @@ older chunks suffices and the next proves it. A step may fail or run twice.
 import random
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import structlog
 
-from chordwise.contract.migration import Comparison, MigrationProgress
+from chordwise.contract.migration import Comparison, EmbeddingMigration
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_store import Chunks
@@ -27,22 +27,13 @@ from pipeline.models.local_embedder import query_vectors
 from pipeline.models.make_models import check_embedder, make_space_embedder
 from pipeline.models.ports import Matrix
 from pipeline.outages import tolerate_outage
+from pipeline.query.request import copied
 from pipeline.records import EmbeddingSpace, Filters
 from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)
 
 _KNOWN_EVERYWHERE_S = 3.0  # by then every process has read the pointer again
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MigrationStatus:
-    """A migration, its progress, the documents without standby vectors, and the space that searches use."""
-
-    migration: ModelMigration
-    progress: MigrationProgress
-    behind: int
-    active: int
 
 
 def start(provider: str, model: str, dimension: int, service: str, use: Resources) -> ModelMigration:
@@ -93,7 +84,7 @@ def _resettled(active: EmbeddingSpace, use: Resources) -> EmbeddingSpace:
     return replace(active, service="default")
 
 
-def status(number: int, use: Resources) -> MigrationStatus | None:
+def status(number: int, use: Resources) -> EmbeddingMigration | None:
     """Return the status of a migration, None if there never was one of this number."""
     with unit_of_work(use.mysql) as work:
         migrations = ModelMigrations(work.connection)
@@ -101,21 +92,25 @@ def status(number: int, use: Resources) -> MigrationStatus | None:
         return None if migration is None else _status(work.connection, migration, use)
 
 
-def every_status(use: Resources) -> list[MigrationStatus]:
+def every_status(use: Resources) -> list[EmbeddingMigration]:
     """Return all migrations, latest first."""
     with unit_of_work(use.mysql) as work:
         return [_status(work.connection, migration, use) for migration in ModelMigrations(work.connection).every()]
 
 
-def _status(connection: Any, migration: ModelMigration, use: Resources) -> MigrationStatus:
+def _status(connection: Any, migration: ModelMigration, use: Resources) -> EmbeddingMigration:
     live = space_store.live(connection, use.spaces.base)
     standby = live.standby.number if live.standby else 0
     is_its_own = standby in (migration.space.number, migration.source)
-    return MigrationStatus(
-        migration=migration,
-        progress=ModelMigrations(connection).progress(migration.space.number, migration.pass_number),
+    space, comparison = migration.space, migration.comparison
+    return copied(
+        EmbeddingMigration,
+        migration,
+        **{name: getattr(space, name) for name in ("number", "provider", "model", "dimension", "service")},
+        active=live.active.number == space.number,
+        progress=ModelMigrations(connection).progress(space.number, migration.pass_number),
         behind=space_store.backlog_size(connection, standby) if standby and is_its_own else 0,
-        active=live.active.number,
+        comparison=None if comparison is None else Comparison(**comparison),
     )
 
 
