@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from chordwise.contract.document import GenerationShape
 from pipeline.records import (
     ChunkId,
     Chunking,
@@ -70,14 +69,6 @@ class DocumentView:
             return place
         moment = self.updated_at.replace(tzinfo=None).isoformat(timespec="microseconds")
         return (self.fields.title or self.document_id if order_by == "title" else moment, *place)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
-    """The generations of one document, newest first, with the etag of their present state."""
-
-    etag: str
-    generations: tuple[GenerationShape, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -152,5 +152,5 @@ class DescribeTheDocuments:
         assert corner.rows("payloads") == 1
         with unit_of_work(use.mysql) as work:
             history = Generations(work.connection, corner.tenant).history(corner.namespace, "there")
-        assert [(view.generation, view.state) for view in history.generations] == [(2, "cancelled"), (1, "shown")]
+        assert [(view.generation, view.state) for view in history.data] == [(2, "cancelled"), (1, "shown")]
         corner.assert_clean()
