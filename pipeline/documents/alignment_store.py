@@ -15,9 +15,8 @@ from pipeline.documents.document_views import KINDS, Totals
 from pipeline.embedding.migration_store import Cursor
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 
-DocumentPage = tuple[
-    tuple[DocumentId, ...], DocumentId | None
-]  # some documents, and the last of them unless it is the end
+# Some documents, and the last of them unless it is the end.
+DocumentPage = tuple[tuple[DocumentId, ...], DocumentId | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

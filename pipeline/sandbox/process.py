@@ -66,7 +66,7 @@ class Overdue(Exception):
 
 
 @dataclass
-class Patience:
+class WaitLimit:
     """The deadline for an answer, and the function to call while waiting, whose time does not count."""
 
     deadline: Deadline
@@ -88,7 +88,7 @@ class Patience:
 
 
 class ChildProcess:
-    """A module of ours in a process of its own, with frames on its standard streams. No wait is longer than its patience."""
+    """A module of ours in a process of its own, with frames on its standard streams. No wait is longer than its limit."""
 
     def __init__(self, module: str, *arguments: object, environment: Mapping[str, str] = MappingProxyType({})) -> None:
         """Start the process and do not wait for it. Raises OSError."""
@@ -109,22 +109,22 @@ class ChildProcess:
         os.set_blocking(self._stdin, False)
         os.set_blocking(self._stdout, False)
 
-    def send(self, header: dict[str, Any], patience: Patience, body: bytes = b"") -> None:
+    def send(self, header: dict[str, Any], limit: WaitLimit, body: bytes = b"") -> None:
         """Write a frame. Raises Overdue, BrokenPipeError."""
         view = memoryview(packed(header, body))
         while view:
-            patience.wait_for(self._stdin, select.POLLOUT)
+            limit.wait_for(self._stdin, select.POLLOUT)
             with suppress(BlockingIOError):
                 view = view[os.write(self._stdin, view[:_AT_ONCE]) :]
 
-    def receive(self, patience: Patience) -> tuple[dict[str, Any], bytes]:
+    def receive(self, limit: WaitLimit) -> tuple[dict[str, Any], bytes]:
         """Read a frame. Raises Overdue, EOFError, BrokenFrame."""
-        return read_frame(partial(self._read, patience=patience))
+        return read_frame(partial(self._read, limit=limit))
 
-    def _read(self, count: int, patience: Patience) -> bytes:
+    def _read(self, count: int, limit: WaitLimit) -> bytes:
         data = bytearray()
         while len(data) < count:
-            patience.wait_for(self._stdout, select.POLLIN)
+            limit.wait_for(self._stdout, select.POLLIN)
             with suppress(BlockingIOError):
                 piece = os.read(self._stdout, min(_AT_ONCE, count - len(data)))
                 if not piece:
@@ -154,7 +154,7 @@ class ParserProcess:
         if self._is_ready:
             return
         try:
-            ready, _ = self._child.receive(Patience(Deadline.after(_START_S), meanwhile))
+            ready, _ = self._child.receive(WaitLimit(Deadline.after(_START_S), meanwhile))
         except (EOFError, Overdue, BrokenFrame) as error:
             self.end()
             raise NotStarted(f"exit code {self._child.process.returncode}") from error
@@ -175,16 +175,16 @@ class ParserProcess:
     ) -> tuple[dict[str, Any], bytes]:
         """Send one frame and return its answer. ``stages_s``: the time limits of stages, from the beginning of each.
         Raises ProcessOverdue or ProcessDied. ``meanwhile`` is called until then; end the process if it raises."""
-        patience = Patience(Deadline.after(timeout_s), meanwhile)
+        limit = WaitLimit(Deadline.after(timeout_s), meanwhile)
         self.asked += 1
         self._stage = None
         try:
-            self._child.send({**header, "number": self.asked}, patience, body)
-            answer, text = self._next(patience)
+            self._child.send({**header, "number": self.asked}, limit, body)
+            answer, text = self._next(limit)
             while "stage" in answer:
                 self._stage, self._cpu_s = answer["stage"], answer["cpu_s"]
-                patience.deadline = Deadline.after(stages_s[answer["stage"]])
-                answer, text = self._next(patience)
+                limit.deadline = Deadline.after(stages_s[answer["stage"]])
+                answer, text = self._next(limit)
         except Overdue:
             _kill(self._child.process)
             raise ProcessOverdue(self._buried().cpu_s - self._cpu_s, stage=self._stage) from None
@@ -193,8 +193,8 @@ class ParserProcess:
         self._cpu_s = answer.get("cpu_s", 0.0)
         return answer, text
 
-    def _next(self, patience: Patience) -> tuple[dict[str, Any], bytes]:
-        answer, text = self._child.receive(patience)
+    def _next(self, limit: WaitLimit) -> tuple[dict[str, Any], bytes]:
+        answer, text = self._child.receive(limit)
         if answer.get("number") != self.asked:
             raise BrokenFrame("the answer is to another question")
         return answer, text

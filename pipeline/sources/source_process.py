@@ -12,7 +12,7 @@ from pipeline.deadline import Deadline
 from pipeline.errors import FetchFailed, FetchRefused, FetchUnavailable
 from pipeline.outbound.addresses import Network
 from pipeline.sandbox.pipes import BrokenFrame
-from pipeline.sandbox.process import ChildProcess, Overdue, Patience
+from pipeline.sandbox.process import ChildProcess, Overdue, WaitLimit
 from pipeline.sources.entry import Entry
 
 # Seconds until the first files come, since a repository is cloned before; then between two parts of a listing, and for a file.
@@ -77,11 +77,11 @@ class SourceProcess:
 
     def _ask(self, header: dict[str, Any]) -> None:
         with self._translated():
-            self._child.send(header, Patience(Deadline.after(self._pause_s), self._meanwhile))
+            self._child.send(header, WaitLimit(Deadline.after(self._pause_s), self._meanwhile))
 
     def _next(self, seconds: float) -> tuple[dict[str, Any], bytes]:
         with self._translated():
-            header, body = self._child.receive(Patience(Deadline.after(seconds), self._meanwhile))
+            header, body = self._child.receive(WaitLimit(Deadline.after(seconds), self._meanwhile))
         if "error" in header:
             raise _ERRORS.get(header["error"], FetchUnavailable)(header["detail"])
         return header, body

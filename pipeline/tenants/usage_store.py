@@ -21,7 +21,7 @@ from pipeline.records import JobId, TenantId
 from pipeline.tenants.usage import OF_THE_LANGUAGE_MODEL, Purpose, UsageCounts, UsageKey
 from pipeline.threads import DelayedCall
 
-UsageEntry = tuple[date, str, str, str]  # what counts belong to: day, job or empty, purpose, model
+UsageEntry = tuple[date, str, str, str]  # the day, job or empty, purpose and model of counts
 
 
 class Usage(TenantStore):
