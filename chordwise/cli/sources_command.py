@@ -1,12 +1,10 @@
 """``chordwise sources``: where documents came from, and stores of files that are followed."""
 
-import json
 import re
-import sys
 from collections.abc import Callable
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
@@ -15,7 +13,6 @@ from chordwise.api.sources import SourceInfo
 from chordwise.cli import screen, short_ids
 from chordwise.client import Chordwise
 from chordwise.contract.source import FollowedSource, SourceRun
-from chordwise.errors import InvalidInput
 
 SourceKind = Literal["text", "bytes", "file", "url", "sheet"]
 
@@ -73,8 +70,8 @@ def add(
     """Follow a store of files, so that its documents stay current. A URL that is followed already gets this interval and
     these rules, and keeps its secret without a new one."""
     seconds = _seconds(every)
-    given_rules = None if rules is None else _json(rules, list, "--rules")
-    given_secret = None if secret is None else _json(secret, dict, "--secret")
+    given_rules = None if rules is None else screen.read_json(rules, list)
+    given_secret = None if secret is None else screen.read_json(secret, dict)
     with screen.connect() as client:
         source = client.follow_source(
             url,
@@ -197,16 +194,3 @@ def _seconds(interval: str) -> int:
     if match is None:
         raise typer.BadParameter(f"{interval[:40]} is no interval such as 30m, 1h or 1d")
     return int(match[1]) * _UNITS[match[2] or "s"]
-
-
-def _json(file: Path, kind: type, option: str) -> Any:
-    try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-        value = json.loads(text)
-    except OSError as error:
-        raise InvalidInput(f"{option}: {file} cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise InvalidInput(f"{option}: {file} is not JSON") from None
-    if not isinstance(value, kind):
-        raise InvalidInput(f"{option}: {file} must hold a JSON {'list' if kind is list else 'object'}")
-    return value

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from importlib.metadata import entry_points
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -135,7 +136,9 @@ def start_due(tenant_id: TenantId, use: Resources, *, ring: Ring) -> int:
             if source is None or source.next_run_at is None:
                 continue
             if _under_way(tenant_id, source, work):
-                store.postpone(namespace, source_id, seconds=min(_LOOK_AGAIN_S, source.every_seconds))
+                store.schedule(
+                    namespace, source_id, now() + timedelta(seconds=min(_LOOK_AGAIN_S, source.every_seconds))
+                )
                 continue
             job_id = _start(tenant_id, namespace, source_id, work, request_id=f"source:{uuid.uuid4()}", ring=ring)
             started += job_id is not None

@@ -57,8 +57,7 @@ class FollowedSources(TenantStore):
 
     def lock(self) -> int:
         """Return the number of followed sources, and block adding others until the transaction ends."""
-        self._run("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE")
-        return int(self._run("SELECT COUNT(*) FROM followed_sources WHERE tenant_id = :tenant").scalar_one())
+        return self._lock_and_count(followed_sources)
 
     def due(self, limit: int) -> list[tuple[Namespace, str]]:
         """Return the sources whose next run is due, the longest overdue first."""
@@ -68,10 +67,6 @@ class FollowedSources(TenantStore):
         """Record the job of a new run, and when the next one is due unless the source is paused."""
         self._change(namespace, source_id, "job_id = :job, next_run_at = IF(next_run_at IS NULL, NULL, :due)",
                      job=job_id, due=now() + timedelta(seconds=after_s))  # fmt: skip
-
-    def postpone(self, namespace: Namespace, source_id: str, *, seconds: float) -> None:
-        """Look again later whether the source can have a run."""
-        self._change(namespace, source_id, "next_run_at = :due", due=now() + timedelta(seconds=seconds))
 
     def schedule(self, namespace: Namespace, source_id: str, due: datetime | None) -> bool:
         """Let the next run be due then, or pause the source. False if there is none."""
