@@ -30,15 +30,6 @@ _CHUNK_IDS = uuid.UUID("5f0c3f0e-6d5b-4b0e-9f57-2a4f9c1d7e10")
 _SPACE_TABLE = re.compile(r"chunk_embeddings(_[1-9][0-9]{0,8})?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Actor:
-    """The author of a request or write: an API key's id and name, never the key. Empty: the installation itself."""
-
-    key_id: str = ""
-    key_name: str = ""
-    scopes: tuple[str, ...] = ()
-
-
 class ChannelName(enum.StrEnum):
     """A way of recalling chunks; ``fallback`` labels last-resort hits. Installed packages add more through `admit`. An alias
     names its channel unless a package has added a channel of that name."""

@@ -5,7 +5,7 @@ import hmac
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from ipaddress import IPv6Address, ip_address
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import unquote
@@ -20,10 +20,11 @@ from api_gateway.http.metrics import WRONG_KEYS
 from api_gateway.http.operations import refuse_unknown
 from api_gateway.http.problems import Problem
 from api_gateway.live.stale_cache import StaleCache
+from chordwise.contract.tenant import AuditActor
 from pipeline.filters.readers import EVERY_DOCUMENT, LONGEST_PRINCIPAL, MOST_PRINCIPALS, principals_of
 from pipeline.outages import OutagePause
 from pipeline.outbound.addresses import Network, is_within
-from pipeline.records import Actor, TenantId
+from pipeline.records import TenantId
 from pipeline.settings import Settings
 from pipeline.tenants.accounts import IMPERSONATE, OPERATOR, Principal, hashed, tenant_of
 from pipeline.tenants.audit import act_as
@@ -198,7 +199,7 @@ async def require_operator(request: Request, _: HTTPAuthorizationCredentials | N
     if not is_admin_key(api_key, request.app.state.gateway.settings):
         await Requires(OPERATOR)(request)
     else:
-        act_as(Actor(key_name="CHORDWISE_ADMIN_KEY", scopes=(OPERATOR,)), request_id=request.state.request_id)
+        act_as(AuditActor(key_name="CHORDWISE_ADMIN_KEY", scopes=(OPERATOR,)), request_id=request.state.request_id)
         refuse_unknown(request)
 
 
@@ -219,14 +220,6 @@ def require_same_tenant(principal: Principal, claimed: object) -> None:
     if isinstance(claimed, str) and claimed != principal.tenant_id:
         errors = [{"pointer": "/tenant_id", "detail": "is not the tenant of the API key"}]
         raise Problem(403, "tenant_mismatch", "The tenant_id in the body is not the one of the API key.", errors=errors)
-
-
-@dataclass(frozen=True, slots=True)
-class _Excess:
-    """An address beyond the limit ``until`` a time of the clock, and the turns of its look-ups."""
-
-    until: float
-    turns: asyncio.Semaphore
 
 
 WRONG_KEYS_RATE: Final = Rate(per_minute=30, burst=60)  # of one address
@@ -254,7 +247,8 @@ class WrongKeys:
         self._proxies = tuple(proxies)
         self._held_s = held_s
         self._local = LocalBuckets(most=_MOST_ADDRESSES)
-        self._excesses: FIFOCache[str, _Excess] = FIFOCache(_MOST_ADDRESSES)
+        # Until when an address is beyond the limit, by the clock, and the turns of its look-ups.
+        self._excesses: FIFOCache[str, tuple[float, asyncio.Semaphore]] = FIFOCache(_MOST_ADDRESSES)
         self._held = 0
         self._redis_pause = OutagePause(_WITHOUT_REDIS_S)
 
@@ -282,8 +276,9 @@ class WrongKeys:
         excess = self._excesses.get(address)
         if excess is None:
             return None
-        if time.monotonic() < excess.until:
-            return excess.turns
+        until, turns = excess
+        if time.monotonic() < until:
+            return turns
         del self._excesses[address]
         return None
 
@@ -296,8 +291,8 @@ class WrongKeys:
         if allowance.admitted:
             return None
         excess = self._excesses.get(address)
-        turns = excess.turns if excess else asyncio.Semaphore(_LOOK_UPS)
-        self._excesses[address] = _Excess(time.monotonic() + max(allowance.wait_s, 1.0), turns)
+        turns = excess[1] if excess else asyncio.Semaphore(_LOOK_UPS)
+        self._excesses[address] = time.monotonic() + max(allowance.wait_s, 1.0), turns
         log.info("wrong_keys_limited", client=address)
         if self._held < _MOST_HELD:
             self._held += 1

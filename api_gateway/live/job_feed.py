@@ -15,9 +15,10 @@ import structlog
 
 from api_gateway.http.problems import Problem
 from api_gateway.live.wakes import Wakes
+from chordwise.contract.job import JobError
 from pipeline.administration.call_store import read_view
 from pipeline.jobs.job_view_store import JobViews
-from pipeline.jobs.job_views import Failure, FailurePosition, Fingerprint, ProgressRate, Snapshot, pace
+from pipeline.jobs.job_views import FailurePosition, Fingerprint, Pace, Snapshot, pace
 from pipeline.outages import tolerate_outage
 from pipeline.query.wake_names import wake_name
 from pipeline.records import ItemState, JobId, TenantId
@@ -38,6 +39,9 @@ _MOST_SAMPLES = 128
 T = TypeVar("T")
 
 
+Failures = Sequence[tuple[FailurePosition, JobError]]
+
+
 class JobSource:
     """The ledger, from which followed jobs are read. ``run`` calls a blocking function in a thread. Every method raises
     StoreUnavailable."""
@@ -50,7 +54,7 @@ class JobSource:
         """Return the job's state, or None."""
         return await self._read(tenant_id, lambda jobs: jobs.snapshot(job_id))
 
-    async def failures(self, tenant_id: TenantId, job_id: JobId, after: FailurePosition) -> Sequence[Failure]:
+    async def failures(self, tenant_id: TenantId, job_id: JobId, after: FailurePosition) -> Failures:
         """Return the job's next failures, at most FAILURES_AT_ONCE."""
         return await self._read(tenant_id, lambda jobs: jobs.failures(job_id, after=after, limit=FAILURES_AT_ONCE))
 
@@ -69,7 +73,7 @@ class View:
 
     number: int
     job: Snapshot
-    pace: ProgressRate | None
+    pace: Pace | None
 
 
 class Followed:
@@ -85,7 +89,7 @@ class Followed:
         self._changed = asyncio.Event()
         self._due = asyncio.Event()
         self._progress: deque[tuple[float, int]] = deque(maxlen=_MOST_SAMPLES)
-        self._reading: dict[FailurePosition, asyncio.Task[Sequence[Failure]]] = {}
+        self._reading: dict[FailurePosition, asyncio.Task[Failures]] = {}
 
     @property
     def view(self) -> View:
@@ -121,7 +125,7 @@ class Followed:
                     await change.wait()
         return None if self.view.number == since else self.view
 
-    async def failures(self, after: FailurePosition) -> Sequence[Failure]:
+    async def failures(self, after: FailurePosition) -> Failures:
         """Return the next failures after ``after``. Concurrent clients with the same position share one read."""
         task = self._reading.get(after)
         if task is None:

@@ -11,15 +11,14 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from api_gateway.http.bodies import refuse_flaws
 from api_gateway.http.caller import Caller, Writer
-from api_gateway.http.fields import Shape, Wire, shown
+from api_gateway.http.fields import Shape, Wire
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.http.route_descriptions import json_body, route
 from api_gateway.resources.retrieval.query_body import QueryRequest, to_query
 from api_gateway.resources.route_parts import CompleteList, deleted, existing, read_object
-from chordwise.contract.api_source import TriedPassage, TriedSource
+from chordwise.contract.api_source import TriedSource
 from pipeline.administration import edit_api_sources as flow
-from pipeline.administration.edit_api_sources import SourceTrial
 from pipeline.api_sources.api_source import (
     ApiMapping,
     ApiSource,
@@ -140,22 +139,6 @@ def api_source(stored: StoredSource) -> dict[str, Any]:
     return {"name": stored.name, **sent, "created_at": stored.created_at, "updated_at": stored.updated_at}
 
 
-def tried(trial: SourceTrial) -> dict[str, Any]:
-    """Convert the outcome of a trial to its JSON form."""
-    error, passages = trial.error, trial.passages
-    return {
-        "ok": error is None,
-        "code": error.code if error else None,
-        "detail": str(error) if error else None,
-        "elapsed_ms": round(trial.elapsed_ms, 3),
-        "passages": [
-            shown(TriedPassage, passage, metadata=dict(passage.metadata), score=score)
-            for passage, score in passages.found
-        ],
-        "left_out": dict(passages.left_out),
-    }
-
-
 def _parse_name(name: str) -> str:
     if not re.fullmatch(SOURCE_NAME, name):
         raise _not_found()
@@ -243,8 +226,8 @@ async def test(caller: Writer, name: Name) -> Response:
     body, use = await read_object(caller, _MAX_BODY_BYTES), caller.gateway.settings
     query = to_query(body, tenant_id=caller.tenant_id, request_id=caller.request_id, use=use)
     stored = await caller.gateway.run(_stored, caller, name)
-    trial = await caller.gateway.run_calling(flow.try_out, caller.tenant_id, stored, query, caller.use)
-    return json_response(tried(trial))
+    trial: TriedSource = await caller.gateway.run_calling(flow.try_out, caller.tenant_id, stored, query, caller.use)
+    return json_response(trial)
 
 
 def _stored(caller: Caller, name: str) -> StoredSource:

@@ -1,14 +1,14 @@
 """Migrations of the installation to another embedding model, for its operator."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from fastapi import APIRouter, Depends, Path, Response
 from pydantic import Field, model_validator
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import require_operator
-from api_gateway.http.fields import NamespaceName, Shape, Wire, shown
+from api_gateway.http.fields import NamespaceName, Shape, Wire
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.http.route_descriptions import route
@@ -18,7 +18,7 @@ from pipeline.embedding.model_comparison import Gate, GoldenQuery
 from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model
 from pipeline.maintenance import migrate_model
-from pipeline.maintenance.migrate_model import MigrationStatus, compare_models
+from pipeline.maintenance.migrate_model import compare_models
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.accounts import TENANT_ID
@@ -110,19 +110,6 @@ class EmbeddingMigrationList(Shape):
     data: list[EmbeddingMigration]
 
 
-def embedding_migration(status: MigrationStatus) -> dict[str, Any]:
-    """Return a migration as it is sent."""
-    migration, space = status.migration, status.migration.space
-    return shown(
-        EmbeddingMigration,
-        migration,
-        **{name: getattr(space, name) for name in ("number", "provider", "model", "dimension", "service")},
-        active=status.active == space.number,
-        progress=status.progress,
-        behind=status.behind,
-    )
-
-
 router = APIRouter(tags=["admin"], dependencies=[Depends(require_operator)])
 
 Number = Annotated[int, Path(ge=1, le=2**31, description="The migration, as the start gave it.")]
@@ -159,7 +146,7 @@ async def start(gateway: CurrentGateway, body: OperatorJson[StartRequest]) -> Re
 async def list_migrations(gateway: CurrentGateway) -> Response:
     """List the migrations; empty if the model is still the one of the settings."""
     migrations = await gateway.run(migrate_model.every_status, gateway.resources)
-    return json_response({"data": [embedding_migration(status) for status in migrations]})
+    return json_response({"data": migrations})
 
 
 @router.get(
@@ -237,4 +224,4 @@ def _send(number: int, gateway: Gateway, *, status: int = 200) -> Response:
     not_found = Problem(404, "migration_not_found", f"There is no migration {number}.")
     migration = existing(migrate_model.status(number, gateway.resources), not_found)
     headers = {"Location": f"{_ROOT}/{number}"} if status == 202 else None
-    return json_response(embedding_migration(migration), status=status, headers=headers)
+    return json_response(migration, status=status, headers=headers)

@@ -1,5 +1,6 @@
 """Entities of a story: write their states, look them up at a story time, delete them."""
 
+from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, ClassVar
 
@@ -14,7 +15,6 @@ from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, route
 from api_gateway.resources.route_parts import MOST_SHAPE_BYTES, Json, Page, refuse_repeated, send_page
 from chordwise.contract.entity import EntityShape
 from pipeline.administration.edit_entities import delete_entities, list_states, put_states
-from pipeline.entities.entity import EntityState
 from pipeline.records import Namespace
 
 MOST_STATES = 500
@@ -93,7 +93,8 @@ async def put(caller: Writer, sent: Json[EntitiesRequest]) -> Response:
         "/entities/{}",
         "has the entity and story time of an earlier one in this list",
     )
-    states = [EntityState(namespace=sent.namespace, **dict(entity)) for entity in sent.entities]
+    moment = datetime.now(UTC)
+    states = [EntityShape(namespace=sent.namespace, updated_at=moment, **dict(entity)) for entity in sent.entities]
     written = await caller.gateway.run_heavy(put_states, caller.tenant_id, states, caller.use)
     return json_response({"written": written})
 

@@ -27,14 +27,13 @@ from pipeline.records import ItemState, JobId, TenantId
 
 def progress(view: View) -> dict[str, Any]:
     """Return the job's progress."""
-    job, pace = view.job, view.pace
-    eta_s = pace.eta_s if pace else None
+    job, (rate, eta_s) = view.job, view.pace or (None, None)
     return shown(
         JobProgress,
         job,
         **{state.value: job.items[state] for state in ItemState},
         stages=dict(job.stages),
-        rate=round(pace.rate, 2) if pace else None,
+        rate=None if rate is None else round(rate, 2),
         eta_seconds=None if eta_s is None else round(eta_s),
     )
 
@@ -126,9 +125,8 @@ class JobStream(EventStream):
         more = view.job.items[ItemState.FAILED] > 0
         while more:
             failures = await followed.failures(self._position)
-            for failure in failures:
-                self._position = failure.position
-                await write(event("item_failed", id_of(failure.position), shown(ItemFailed, failure)))
+            for self._position, failure in failures:
+                await write(event("item_failed", id_of(self._position), shown(ItemFailed, failure)))
             more = len(failures) == FAILURES_AT_ONCE
         if view.job.finished_at is None:
             return False

@@ -3,7 +3,8 @@
 import functools
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Response
@@ -17,12 +18,11 @@ from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
 from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, route
 from api_gateway.resources.route_parts import Page, existing, parse_uuid, send_page, time_span
-from api_gateway.resources.shapes import encoding_json, job_json
 from chordwise.contract.job import FoundMatch, Item, Job
 from pipeline.administration import steer_jobs
 from pipeline.administration.call_store import read_view
 from pipeline.jobs.job_view_store import JobViews, Matches
-from pipeline.jobs.job_views import ItemView, JobFilter, JobStatus, JobView
+from pipeline.jobs.job_views import JobFilter, JobStatus
 from pipeline.query.wake_names import wake_name
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
@@ -87,11 +87,11 @@ async def list_jobs(
     begins, ends = time_span(since, until)
     chosen = JobFilter(statuses=tuple(status or ()), namespace=namespace, since=begins, until=ends)
 
-    def read(jobs: JobViews) -> Sequence[JobView]:
+    def read(jobs: JobViews) -> Sequence[Job]:
         return jobs.newest(chosen, before=before, limit=limit + 1)
 
     views = await caller.gateway.run(read_view, JobViews, caller.tenant_id, caller.use, read)
-    return send_page(views, limit, job_json, "jobs", lambda view: (view.created_at, view.job_id))
+    return send_page(views, limit, partial(shown, Job), "jobs", lambda view: (view.created_at, view.job_id))
 
 
 @router.get(
@@ -125,7 +125,7 @@ async def get_job(caller: JobReader, job_id: JobInPath, wait: Wait = 0) -> Respo
     """Return a job. With `wait`, the answer comes when the job has ended or the seconds have passed."""
     if wait > 0:
         await until_finished(caller, job_id, wait)
-    return json_response(job_json(await caller.gateway.run(view_of, caller, job_id)))
+    return json_response(await caller.gateway.run(view_of, caller, job_id))
 
 
 async def until_finished(caller: Caller, job_id: JobId, seconds: float) -> None:
@@ -165,7 +165,7 @@ async def list_items(
     """List the documents of a job, each with its outcome."""
     after = cursors.decode(cursor, "items", int)
 
-    def read(jobs: JobViews) -> Sequence[ItemView] | None:
+    def read(jobs: JobViews) -> Sequence[Item] | None:
         if jobs.is_finished(job_id) is None:
             return None
         start = after[0] if after else -1
@@ -173,15 +173,12 @@ async def list_items(
 
     views = await caller.gateway.run(read_view, JobViews, caller.tenant_id, caller.use, read)
 
-    def item_json(view: ItemView) -> dict[str, Any]:
-        return shown(Item, view, **encoding_json(view.encoding))
-
-    return send_page(existing(views, not_found()), limit, item_json, "items", lambda view: (view.ordinal,))
+    return send_page(existing(views, not_found()), limit, partial(shown, Item), "items", lambda view: (view.ordinal,))
 
 
-def view_of(caller: Caller, job_id: JobId) -> JobView:
+def view_of(caller: Caller, job_id: JobId) -> Job:
     """Return the job. Blocking. Raises Problem 404."""
-    job: JobView | None = read_view(JobViews, caller.tenant_id, caller.use, lambda jobs: jobs.one(job_id))
+    job: Job | None = read_view(JobViews, caller.tenant_id, caller.use, lambda jobs: jobs.one(job_id))
     return existing(job, not_found())
 
 
@@ -230,6 +227,6 @@ async def steer(caller: Caller, job_id: JobId, change: Callable[[TenantId, JobId
             raise not_found() from None
         except steer_jobs.WrongJobState as error:
             raise Problem(409, error.code, str(error)) from None
-        return json_response(job_json(view_of(caller, job_id)))
+        return json_response(view_of(caller, job_id))
 
     return await caller.gateway.run(run)

@@ -18,7 +18,7 @@ from api_gateway.http.responses import json_response
 from api_gateway.http.route_descriptions import Parameter, route
 from api_gateway.live.readiness import shown_silent
 from api_gateway.resources.route_parts import CompleteList, CurrentGateway, deleted
-from chordwise.contract.process import SilentProcess
+from chordwise.contract.process import RunningWork, SilentProcess, WorkerState
 from pipeline.administration.read_metrics import read_queues
 from pipeline.database.worker_heartbeats import ProcessState, WorkerHeartbeat
 from pipeline.errors import PipelineError
@@ -43,31 +43,6 @@ class HistoryPage(Shape):
     step_s: int
     at: list[float]
     series: dict[str, list[float | None]]
-
-
-class RunningWork(Shape):
-    """A task that a worker runs. `work_id`: of its job, query or computation."""
-
-    task: str
-    work_id: str
-    running_s: float
-
-
-class WorkerState(Shape):
-    """One worker with its latest heartbeat. `running`: up to 16 tasks that it runs, those that run longest first, of `busy`
-    in all; `slots`: how many it can run at a time, 0 if unknown."""
-
-    name: str
-    host: str
-    pid: int
-    queues: list[str]
-    version: str
-    celery: str
-    started_at: datetime
-    last_seen: datetime
-    running: list[RunningWork]
-    busy: int
-    slots: int
 
 
 class WorkerList(CompleteList[WorkerState]):

@@ -11,15 +11,13 @@ from api_gateway.resources.ingestion.uploads import chunking_json
 from api_gateway.resources.route_parts import Page
 from chordwise.contract.chunk import Chunk
 from chordwise.contract.document import Document, Source
-from chordwise.contract.job import Job, JobError, Renamed, Usage
+from chordwise.contract.job import Renamed
 from chordwise.contract.namespace import Namespace
 from pipeline.document_sources import original_type
-from pipeline.documents.document_views import DocumentView
+from pipeline.documents.document_views import DocumentView, encoding_fields
 from pipeline.filters.readers import PUBLIC, Principals
 from pipeline.ingestion.accept import AcceptedJob
-from pipeline.jobs.job_views import JobView
-from pipeline.records import DocumentFields, Encoding
-from pipeline.tenants.usage import UsageRow
+from pipeline.records import DocumentFields
 from workers import dispatch
 
 
@@ -50,16 +48,6 @@ def renamed_json(accepted: AcceptedJob) -> list[dict[str, Any]]:
     return [shown(Renamed, document) for document in accepted.renamed]
 
 
-def job_json(view: JobView) -> dict[str, Any]:
-    """Return a job as it is sent."""
-    return shown(Job, view, usage=usage_json(view.usage), errors=[shown(JobError, error) for error in view.errors])
-
-
-def usage_json(row: UsageRow) -> dict[str, Any]:
-    """Convert a row of usage to its JSON form."""
-    return shown(Usage, row.counts, cached=row.counts.cached_texts, cost=float(row.counts.cost))
-
-
 def document_json(view: DocumentView, *, reads_as: Principals) -> dict[str, Any]:
     """Return a document as it is sent to a caller, who sees those of its readers that are its own principals."""
     readers = view.fields.readers or (PUBLIC,)
@@ -70,18 +58,8 @@ def document_json(view: DocumentView, *, reads_as: Principals) -> dict[str, Any]
         Document,
         view,
         **{field.name: getattr(view.fields, field.name) for field in fields(DocumentFields)} | {"readers": readers},
-        source=shown(Source, view, **origin, **encoding_json(view.encoding)),
+        source=shown(Source, view, **origin, **encoding_fields(view.encoding)),
         chunking=chunking_json(view.chunking),
         chunks=view.chunk_count,
         bytes=view.body_bytes,
     )
-
-
-def encoding_json(encoding: Encoding | None) -> dict[str, Any]:
-    """Return the encoding a document was read in, and the warnings about its text, as they are sent."""
-    return {
-        "encoding": encoding.name if encoding else None,
-        "encoding_probability": encoding.probability if encoding and encoding.name else None,
-        "encoding_warning": encoding.warning if encoding else None,
-        "pages_warning": encoding.pages_warning if encoding else None,
-    }

@@ -9,11 +9,10 @@ from pydantic import Field
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.caller import JobReader
-from api_gateway.http.fields import Shape
+from api_gateway.http.fields import Shape, shown
 from api_gateway.http.problems import invalid
 from api_gateway.http.responses import json_response
 from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, route
-from api_gateway.resources.shapes import usage_json
 from chordwise.contract.job import Usage, UsageRow
 from chordwise.contract.tenant import QuotaUse
 from pipeline.administration import manage_tenants
@@ -75,8 +74,8 @@ async def usage(
         "from": start,
         "to": last,
         "by": by,
-        "total": usage_json(total),
-        "data": [{"key": row.key, **usage_json(row)} for row in page],
+        "total": shown(Usage, total),
+        "data": page,
         "next_cursor": following,
     }
     return json_response(body)

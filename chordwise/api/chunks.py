@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -22,10 +21,6 @@ class Chunk(chunk.OwnedChunkShape, Result):
     ``window`` is the text that is read with a sentence. ``edited``: its text was changed by hand. Offsets count characters of
     the parsed text; ``end`` is exclusive."""
 
-    searched: bool = True
-    enabled: bool = True
-    source_id: str = ""
-
 
 class ChunkResult(chunk.ChunkResult, Result):
     """The outcome of one chunk: updated, unchanged, deleted, or failed with a code and a sentence. ``repeated_in``: chunks
@@ -36,20 +31,13 @@ class PreviewedChunk(chunk.PreviewChunk, Result):
     """A chunk that a document would have. ``parent``: the ordinal of the parent it would be part of."""
 
 
-class Preview(Result):
+class Preview(chunk.PreviewAnswer, Result):
     """The chunks that a document would have. Nothing was stored."""
-
-    title: str | None = None
-    chunking: Mapping[str, Any] = field(default_factory=dict)
-    chunks: tuple[PreviewedChunk, ...] = ()
-    parents: tuple[PreviewedChunk, ...] = ()
 
 
 class ChunkBeginning(chunk.ChunkBeginningShape, Result):
     """The first characters of a chunk, its headings and pages, and the title and address of its document. ``shown``:
     searches see it."""
-
-    shown: bool = True
 
 
 _PER_REQUEST = 500

@@ -20,8 +20,6 @@ class DeadLetter(job.DeadLetter, Result):
     dependency was down at every attempt) or bug. ``stage``: the last step that succeeded. ``retryable``: a replay may succeed;
     ``advice``: how to go on."""
 
-    retryable: bool = True
-
 
 class DeadLetterFilters(TypedDict, total=False):
     """Filters of dead letters; a letter must fit all of them. ``reason``: rejected, gave_up or bug."""

@@ -55,8 +55,6 @@ class GenerationInfo(document.GenerationShape, Result):
 class DocumentGenerations(document.GenerationList, Result):
     """The remaining generations of a document, newest first. ``etag`` identifies this state."""
 
-    data: tuple[GenerationInfo, ...] = ()
-
 
 class DocumentText(chunk.DocumentText, Result):
     """The text of a document. ``sections`` and ``chunks`` have ``start`` and ``end`` in characters, among others."""

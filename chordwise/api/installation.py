@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from datetime import datetime
 
 from chordwise.contract import process
 from chordwise.errors import ProblemError, UnexpectedAnswer
@@ -56,17 +55,9 @@ class Diagnosis(process.Diagnosis, Result):
     """The results of all checks; ``ok`` unless one failed."""
 
 
-class Worker(Result):
-    """A running worker. ``queues``: the queues that it consumes. ``last_seen``: its latest heartbeat."""
-
-    name: str
-    host: str
-    pid: int
-    queues: tuple[str, ...] = ()
-    version: str | None = None
-    celery: str | None = None
-    started_at: datetime | None = None
-    last_seen: datetime | None = None
+class Worker(process.WorkerState, Result):
+    """A running worker. ``queues``: the queues that it consumes. ``last_seen``: its latest heartbeat. ``running``: up to 16 of
+    the ``busy`` tasks that it runs."""
 
 
 class SilentProcess(process.SilentProcess, Result):

@@ -26,8 +26,6 @@ class JobError(job.JobError, Result):
     """The reason why one document of a job was not ingested. ``code`` is stable, ``detail`` is a sentence, ``pointer``
     leads to the field of the request."""
 
-    code: str = "unknown"
-
 
 class Renamed(job.Renamed, Result):
     """A document that ``on_conflict="new"`` gave another id; ``ordinal`` counts from 0 in the order of its request."""

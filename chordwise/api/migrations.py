@@ -23,16 +23,10 @@ class MigrationProgress(migration.MigrationProgress, Result):
 class ModelComparison(migration.Comparison, Result):
     """The results of both models for the same queries; nDCG only where there were judgments."""
 
-    k: int = 10
-
 
 class EmbeddingMigration(migration.EmbeddingMigration, Result):
     """A migration to another model. ``active``: searches use it now; ``behind``: documents without vectors yet in the
     standby space; ``missing``: chunks that the model gave no vector."""
-
-    source: int = 1
-    service: str = "default"
-    comparison: ModelComparison | None = None
 
 
 class MigrationOperations(Resource):

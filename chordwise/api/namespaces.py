@@ -32,8 +32,6 @@ class Alignment(namespace.Alignment, Result):
     """A comparison of the two stores, by namespace and in all. ``repaired`` counts the differences repaired on request,
     ``withheld`` the vectors and rows of chunks that a repair did not delete because they are too many."""
 
-    namespaces: tuple[NamespaceAlignment, ...] = ()
-
     @property
     def aligned(self) -> bool:
         """Return whether there is no difference of any kind."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any
 
 from chordwise.contract import profile
@@ -12,18 +11,9 @@ from chordwise.resource import Resource, as_content, operation, path
 from chordwise.transport import Steps
 
 
-class Profile(Result):
-    """A profile as it applies now. ``config`` holds its own settings, ``plan`` every setting that results from them."""
-
-    name: str
-    config_version: int
-    built_in: bool = False
-    note: str = ""
-    trial_version: int | None = None
-    trial_share: float = 0.0
-    previous_version: int | None = None
-    config: Mapping[str, Any] = field(default_factory=dict)
-    plan: Mapping[str, Any] = field(default_factory=dict)
+class Profile(profile.ProfileDetail, Result):
+    """A profile as it applies now. ``config`` holds its own settings, ``plan`` every setting that results from them; a list of
+    profiles has neither."""
 
 
 class ProfileVersion(profile.ProfileVersionShape, Result):

@@ -91,8 +91,6 @@ class Rerank(answer.RerankMove, Result):
 class Hit(answer.AnswerChunk, Result):
     """A chunk that answers a query. ``source`` is the strongest channel, ``sources`` are all of them."""
 
-    confidence: float | None = None  # older servers send none
-
 
 class FacetValue(answer.FacetValue, Result):
     """A value, the number of passages that have it, and the filter that leaves these."""
@@ -109,9 +107,6 @@ class Group(answer.Group, Result):
 class Citation(answer.Citation, Result):
     """The chunk that a marker in the context stands for, with its position in the document. ``edited``: the text was
     changed by hand, and the position is that of the passage it replaced."""
-
-    chunk_id: str = ""
-    document_id: str = ""
 
 
 class Entity(answer.Entity, Result):
@@ -144,11 +139,8 @@ class QueryResult(Result):
     stats: Stats = field(default_factory=functools.partial(decode, Stats, {}))
 
 
-class PendingQuery(Result):
+class PendingQuery(answer.QueryAccepted, Result):
     """A submitted query; ``query_result`` fetches its answer."""
-
-    query_id: str
-    status: str = "queued"
 
 
 class BatchedAnswer(Result):

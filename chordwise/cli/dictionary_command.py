@@ -8,7 +8,7 @@ from typer import Option
 
 from chordwise.api.dictionaries import Dictionary
 from chordwise.cli import screen
-from chordwise.cli.profiles_command import JsonFile, read_object
+from chordwise.cli.profiles_command import JsonFile
 from chordwise.errors import InvalidInput
 
 dictionary = typer.Typer(
@@ -69,7 +69,7 @@ def add(
 @dictionary.command()
 def store(file: JsonFile, namespace: OfNamespace = None) -> None:
     """Replace all words by those of a file with the lists synonyms, stop_words, phrases and rules."""
-    words = read_object(file)
+    words = screen.read_json(file, dict)
     if unknown := sorted(words.keys() - {*LISTS, "namespace", "version"}):
         raise InvalidInput(f"{file} has {unknown[0]!r}; known are {', '.join(LISTS)}")
     with screen.connect() as client:

@@ -1,9 +1,8 @@
 """``chordwise profiles`` and ``chordwise experiments``: settings of retrieval, their versions, and arms compared."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
@@ -11,7 +10,6 @@ from typer import Argument, Option
 from chordwise.api.experiments import Experiment
 from chordwise.api.profiles import Profile
 from chordwise.cli import screen
-from chordwise.errors import InvalidInput
 
 profiles = typer.Typer(
     help="Profiles of retrieval: list, show, versions, store, activate, rollback, delete.", no_args_is_help=True
@@ -82,7 +80,7 @@ def store_profile(
     ] = 1.0,
 ) -> None:
     """Add a version of a profile; the file holds all its own settings."""
-    config = read_object(file)
+    config = screen.read_json(file, dict)
     with screen.connect() as client:
         stored = client.store_profile(name, config, note=note, share=share)
     state = "active" if share >= 1 else f"tried on {share:.0%} of the sessions" if share else "stored, not active"
@@ -162,7 +160,7 @@ def store_experiment(
     active: Annotated[bool, Option("--active/--inactive", help="Whether queries are assigned to it.")] = True,
 ) -> None:
     """Add or replace an experiment; the file holds its arms and its coverage."""
-    experiment = read_object(file)
+    experiment = screen.read_json(file, dict)
     with screen.connect() as client:
         stored = client.store_experiment(experiment_id, experiment, active=active)
     screen.report(stored.raw, f"stored with the arms {', '.join(_arms(stored))}")
@@ -174,19 +172,6 @@ def delete_experiment(experiment_id: ExperimentId) -> None:
     with screen.connect() as client:
         client.delete_experiment(experiment_id)
     screen.report({"experiment_id": experiment_id, "deleted": True}, "deleted")
-
-
-def read_object(file: Path) -> dict[str, Any]:
-    """Read a JSON object from a file, or from standard input for ``-``. Raises InvalidInput."""
-    try:
-        text = typer.get_text_stream("stdin").read() if str(file) == "-" else file.read_text(encoding="utf-8")
-        value = json.loads(text)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else f"it is not JSON: {error}"
-        raise InvalidInput(f"{file} cannot be read: {reason}") from error
-    if not isinstance(value, dict):
-        raise InvalidInput(f"{file} must hold a JSON object")
-    return value
 
 
 def _report(profile: Profile) -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
@@ -20,6 +21,7 @@ from typer import Option
 
 from chordwise.client import Chordwise
 from chordwise.config import as_operator, discover
+from chordwise.errors import InvalidInput
 from chordwise.records import Result
 
 if TYPE_CHECKING:  # rich is imported where something is drawn: --json needs none of it
@@ -31,6 +33,7 @@ if TYPE_CHECKING:  # rich is imported where something is drawn: --json needs non
     from chordwise.api.jobs import Ingestion, Job, JobError, JobItem
 
 R = TypeVar("R", bound=Result)
+T = TypeVar("T")
 _AS_JSON: ContextVar[bool] = ContextVar("as_json", default=False)
 
 PIPED_WIDTH = 120  # columns of a table that is not printed on a terminal
@@ -298,3 +301,16 @@ class Ticker:
 def plural(count: int, one: str, many: str | None = None) -> str:
     """Return ``1 job``, ``2 jobs``."""
     return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def read_json(file: Path, kind: type[T]) -> T:
+    """Read a JSON object or list from a file, or from standard input for ``-``. Raises InvalidInput."""
+    try:
+        text = typer.get_text_stream("stdin").read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        value = json.loads(text)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"it is not JSON: {error}"
+        raise InvalidInput(f"{file} cannot be read: {reason}") from error
+    if not isinstance(value, kind):
+        raise InvalidInput(f"{file} must hold a JSON {'list' if kind is list else 'object'}")
+    return value

@@ -1,19 +1,18 @@
 """``chordwise sources``: where documents came from, and stores of files that are followed."""
 
-import json
 import re
-import sys
+from collections.abc import Callable
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
 
 from chordwise.api.sources import SourceInfo
 from chordwise.cli import screen, short_ids
+from chordwise.client import Chordwise
 from chordwise.contract.source import FollowedSource, SourceRun
-from chordwise.errors import InvalidInput
 
 SourceKind = Literal["text", "bytes", "file", "url", "sheet"]
 
@@ -71,8 +70,8 @@ def add(
     """Follow a store of files, so that its documents stay current. A URL that is followed already gets this interval and
     these rules, and keeps its secret without a new one."""
     seconds = _seconds(every)
-    given_rules = None if rules is None else _json(rules, list, "--rules")
-    given_secret = None if secret is None else _json(secret, dict, "--secret")
+    given_rules = None if rules is None else screen.read_json(rules, list)
+    given_secret = None if secret is None else screen.read_json(secret, dict)
     with screen.connect() as client:
         source = client.follow_source(
             url,
@@ -89,17 +88,13 @@ def add(
 @sources.command()
 def run(source_id: SourceIdArgument, namespace: NamespaceOption) -> None:
     """Begin a run now, and print its job; that of the run under way if there is one."""
-    with screen.connect() as client:
-        job_id = client.run_source(short_ids.source(client, source_id, namespace), namespace=namespace)
-    screen.report({"job_id": job_id}, f"running as job {job_id}")
+    _begin(Chordwise.run_source, source_id, namespace, "running as job")
 
 
 @sources.command()
 def confirm(source_id: SourceIdArgument, namespace: NamespaceOption) -> None:
     """Let a run remove the documents that wait for a confirmation: more than a fifth were gone from the source."""
-    with screen.connect() as client:
-        job_id = client.confirm_source(short_ids.source(client, source_id, namespace), namespace=namespace)
-    screen.report({"job_id": job_id}, f"confirmed; running as job {job_id}")
+    _begin(Chordwise.confirm_source, source_id, namespace, "confirmed; running as job")
 
 
 @sources.command()
@@ -131,6 +126,12 @@ def delete_source(
         "removed; its documents stay" if keep else f"deleted with {screen.plural(deletion.documents, 'document')}"
     )
     screen.report(deletion.raw, sentence)
+
+
+def _begin(start: Callable[..., str], source_id: str, namespace: str, done: str) -> None:
+    with screen.connect() as client:
+        job_id = start(client, short_ids.source(client, source_id, namespace), namespace=namespace)
+    screen.report({"job_id": job_id}, f"{done} {job_id}")
 
 
 def _print(source: SourceInfo) -> None:
@@ -193,16 +194,3 @@ def _seconds(interval: str) -> int:
     if match is None:
         raise typer.BadParameter(f"{interval[:40]} is no interval such as 30m, 1h or 1d")
     return int(match[1]) * _UNITS[match[2] or "s"]
-
-
-def _json(file: Path, kind: type, option: str) -> Any:
-    try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-        value = json.loads(text)
-    except OSError as error:
-        raise InvalidInput(f"{option}: {file} cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise InvalidInput(f"{option}: {file} is not JSON") from None
-    if not isinstance(value, kind):
-        raise InvalidInput(f"{option}: {file} must hold a JSON {'list' if kind is list else 'object'}")
-    return value

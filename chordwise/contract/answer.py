@@ -236,3 +236,11 @@ class UnderstoodQuery(Answered):
     rewritten: str | None
     keywords: tuple[str, ...]
     entities: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryAccepted(Answered):
+    """A query that has no answer yet."""
+
+    query_id: str
+    status: Literal["queued", "running"]

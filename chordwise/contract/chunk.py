@@ -141,3 +141,25 @@ class PreviewChunk(PassageFields):
 
     parent: int | None
     embedding_text: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreviewEncoding(Answered):
+    """The character encoding in which the bytes were read, and the probability that the text is right (0 to 1)."""
+
+    name: str
+    probability: float
+    warning: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreviewAnswer(Answered):
+    """The chunks of a document, and their parents. Nothing was stored. `encoding` is null for formats that are not
+    text; `pages_warning`: as in a document's source."""
+
+    title: str | None
+    encoding: PreviewEncoding | None
+    pages_warning: str | None
+    chunking: Mapping[str, Any]
+    chunks: tuple[PreviewChunk, ...]
+    parents: tuple[PreviewChunk, ...]

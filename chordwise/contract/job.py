@@ -35,13 +35,13 @@ class JobAccepted(Answered):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobError(Answered):
+class JobError(Complete):
     """The reason for one document's failure in a job."""
 
     document_id: str | None
     code: str
     detail: str | None
-    pointer: str | None
+    pointer: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,3 +35,30 @@ class SilentProcess(Answered):
     name: str
     since: datetime
     served: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningWork(Answered):
+    """A task that a worker runs. `work_id`: of its job, query or computation."""
+
+    task: str
+    work_id: str
+    running_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerState(Answered):
+    """One worker with its latest heartbeat. `running`: up to 16 tasks that it runs, those that run longest first, of `busy`
+    in all; `slots`: how many it can run at a time, 0 if unknown."""
+
+    name: str
+    host: str
+    pid: int
+    queues: tuple[str, ...]
+    version: str
+    celery: str
+    started_at: datetime
+    last_seen: datetime
+    running: tuple[RunningWork, ...]
+    busy: int
+    slots: int

@@ -62,21 +62,21 @@ class JudgedQuery(Answered):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArmResult(Answered):
+class ArmResult(Complete):
     """One arm. Of its searches: `failed`, no channel answered; `empty`, only the last resort was found; `degraded`, a
     part was lost; `cached`, answered from the answer cache, and left out of `mean_latency_ms`. Of its feedback:
     `queries` and `sessions`, the number rated in any way."""
 
     bucket: str
-    searches: int
-    failed: int
-    empty: int
-    degraded: int
-    cached: int
-    mean_latency_ms: float | None
-    good: int
-    bad: int
-    clicks: int
-    queries: int
-    sessions: int
-    mean_click_place: float | None
+    searches: int = 0
+    failed: int = 0
+    empty: int = 0
+    degraded: int = 0
+    cached: int = 0
+    mean_latency_ms: float | None = None
+    good: int = 0
+    bad: int = 0
+    clicks: int = 0
+    queries: int = 0
+    sessions: int = 0
+    mean_click_place: float | None = None

@@ -61,12 +61,12 @@ class QuotaUse(Answered):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditActor(Answered):
+class AuditActor(Complete):
     """The actor: the key's id in the audit, its name and scopes, never the key. An empty id is the installation."""
 
-    key_id: str
-    key_name: str
-    scopes: tuple[str, ...]
+    key_id: str = ""
+    key_name: str = ""
+    scopes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,10 +43,10 @@ def delete_within(
 ) -> int:
     """Delete these documents in a running transaction; return how many there were."""
     deleted = Documents(work.connection, tenant_id).delete(namespace, document_ids)
-    shown = [document.shown for document in deleted.values() if document.shown is not None]
+    shown = [published for published, _ in deleted.values() if published is not None]
     removed = Chunks(work.connection, tenant_id).lengths_of(shown)
     Namespaces(work.connection, tenant_id).revise(namespace, list(deleted), removed=removed)
-    retired = [generation for document in deleted.values() for generation in document.gone]
+    retired = [generation for _, gone in deleted.values() for generation in gone]
     Retired(work.connection, tenant_id).add(retired)
     if deleted:
         Audit(work.connection, tenant_id).wrote("delete", namespaces=[namespace], ids=list(deleted))

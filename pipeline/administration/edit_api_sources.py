@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from ipaddress import ip_address
 
 import structlog
 
+from chordwise.contract.api_source import TriedPassage, TriedSource
 from pipeline.administration.call_store import call_store
 from pipeline.api_sources.api_answer import Passages
 from pipeline.api_sources.api_source import ApiSource, StoredSource
@@ -16,7 +17,7 @@ from pipeline.errors import PipelineError
 from pipeline.outbound.addresses import is_within, may_connect
 from pipeline.outbound.web import web_address
 from pipeline.query.plan import ChannelPlan
-from pipeline.query.request import Query
+from pipeline.query.request import Query, copied
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.make_channels import header_secrets, make_api_channel
@@ -36,15 +37,6 @@ class SourceFlaw(Exception):
     def __init__(self, pointer: str, detail: str) -> None:
         super().__init__(detail)
         self.pointer = pointer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceTrial:
-    """The result of calling a source once. ``error``: why there are no passages."""
-
-    passages: Passages = field(default_factory=Passages)
-    elapsed_ms: float
-    error: PipelineError | None = None
 
 
 list_api_sources = call_store(ApiSources, ApiSources.all)
@@ -89,7 +81,7 @@ def put(
     return stored, before is None
 
 
-def try_out(tenant_id: TenantId, stored: StoredSource, query: Query, use: Resources) -> SourceTrial:
+def try_out(tenant_id: TenantId, stored: StoredSource, query: Query, use: Resources) -> TriedSource:
     """Call a source as a query would, with the source's own full time limit, enabled or not."""
     patient = ChannelPlan(timeout_ms=2 * stored.source.timeout_ms + 100)
     retrieve = replace(query.plan.retrieve, channels={"api": patient}, method="hybrid")
@@ -101,7 +93,14 @@ def try_out(tenant_id: TenantId, stored: StoredSource, query: Query, use: Resour
         passages, error = Passages(), raised
     elapsed_ms = (time.perf_counter() - started) * 1000
     log.info("api_source_tried", tenant_id=tenant_id, source=stored.name, code=error.code if error else None)
-    return SourceTrial(passages=passages, elapsed_ms=elapsed_ms, error=error)
+    return TriedSource(
+        ok=error is None,
+        code=error.code if error else None,
+        detail=str(error) if error else None,
+        elapsed_ms=round(elapsed_ms, 3),
+        passages=tuple(copied(TriedPassage, passage, score=score) for passage, score in passages.found),
+        left_out=dict(passages.left_out),
+    )
 
 
 def _require_address(source: ApiSource, use: Resources) -> None:

@@ -282,7 +282,7 @@ def _remove_from(tenant_id: TenantId, generation: Generation, chunks: Sequence[O
         retired = [generation]
     else:
         deleted = Documents(work.connection, tenant_id).delete(namespace, [generation.document_id])
-        retired = [hidden for document in deleted.values() for hidden in document.gone]
+        retired = [hidden for _, gone in deleted.values() for hidden in gone]
     Retired(work.connection, tenant_id).add(retired)
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import structlog
 
+from chordwise.contract.entity import EntityShape
 from pipeline.administration.call_store import call_store
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
-from pipeline.entities.entity import EntityState
 from pipeline.entities.entity_store import Entities
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
@@ -18,7 +18,7 @@ list_states = call_store(Entities, Entities.page, reading=True)
 
 
 @retry_conflicts(attempts=8)
-def put_states(tenant_id: TenantId, states: Sequence[EntityState], use: Resources) -> int:
+def put_states(tenant_id: TenantId, states: Sequence[EntityShape], use: Resources) -> int:
     """Write these states, all or none; return how many."""
     with unit_of_work(use.mysql) as work:
         Entities(work.connection, tenant_id).put(states)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection
 
+from chordwise.contract.job import JobError
 from pipeline.administration.call_store import call_store
 from pipeline.administration.delete_documents import delete_within
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
@@ -14,7 +15,7 @@ from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.documents.document_store import Documents
 from pipeline.errors import DocumentTooLarge, UnsupportedMediaType
 from pipeline.filters.python_filters import kind_of
-from pipeline.ingestion.accept import AcceptedJob, Batch, Refusal, accept
+from pipeline.ingestion.accept import AcceptedJob, Batch, accept
 from pipeline.parsing.formats import JSONL, PLAIN, media_type_of
 from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, JobId, Namespace, Scope, TenantId, Upload
 from pipeline.resources import Resources
@@ -244,12 +245,12 @@ def _open(connection: Connection, tenant_id: TenantId, store: VectorStore) -> No
     Audit(connection, tenant_id).wrote("vector_store_open", namespaces=[store.namespace])
 
 
-def _entry(file: StoredFile, put: Put) -> Upload | Refusal:
+def _entry(file: StoredFile, put: Put) -> Upload | JobError:
     """Return the document that a file becomes, without its bytes, which never leave the database."""
     try:
         media_type = _media_type_of(file)
     except UnsupportedMediaType as error:
-        return Refusal(document_id=file.file_id, code=error.code, detail=str(error))
+        return JobError(document_id=file.file_id, code=error.code, detail=str(error))
     return Upload(
         document_id=DocumentId(file.file_id),
         fields=DocumentFields(metadata=dict(put.attributes)),

@@ -18,9 +18,7 @@ from pipeline.errors import Misconfigured
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.jobs.outbox_store import Outbox
 from pipeline.outages import tolerate_outage
-from pipeline.outbound.addresses import is_address
-from pipeline.outbound.connect_client import within
-from pipeline.outbound.post_client import REFUSED_AFTER_S, NotAllowed, Poster, Reply, checked_url, not_allowed, resolve
+from pipeline.outbound.post_client import Poster, Reply, checked_url, require_host
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
@@ -45,7 +43,6 @@ _LEASE_S = 60.0  # well above the longest call
 _LOOK_AGAIN_S = 1.0
 _DAY_S = 86_400
 _PRUNED_AT_ONCE = 1000
-_NAME_S = 5.0  # to look up the name of an endpoint while its tenant waits
 _USER_AGENT = "Chordwise-Webhooks/1"
 
 
@@ -67,7 +64,7 @@ _again = retry_conflicts()
 def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) -> tuple[Webhook, str]:
     """Add an endpoint; return it with its secret, shown only now. Raises NotAllowed for a forbidden URL, and
     TooManyWebhooks."""
-    _require_address(url, use)
+    require_host(checked_url(url).raw_host.decode("ascii"), permitted=use.settings.webhook_allow_private)
     webhook_id, secret = str(uuid.uuid4()), secrets.token_bytes(standard_webhooks.SECRET_BYTES)
     encrypted = SecretCipher(use.settings.secret_key).encrypt(secret, belongs_to=_row(tenant_id, webhook_id))
     with unit_of_work(use.mysql) as work:
@@ -80,19 +77,6 @@ def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) ->
     assert webhook is not None
     log.info("webhook_added", tenant_id=tenant_id, webhook_id=webhook_id)
     return webhook, standard_webhooks.secret_text(secret)
-
-
-def _require_address(url: str, use: Resources) -> None:
-    address = checked_url(url)
-    refusal = Deadline.after(REFUSED_AFTER_S)
-    try:
-        within(lambda: resolve(address, permitted=use.settings.webhook_allow_private), seconds=_NAME_S)
-    except TimeoutError:
-        raise not_allowed(address.host) from None
-    except NotAllowed:
-        if not is_address(address.host):
-            time.sleep(refusal.left_s())
-        raise
 
 
 @_again

@@ -1,9 +1,8 @@
 """Manage the sources that are followed, and start their runs as jobs."""
 
-import json
-import time
 import uuid
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from importlib.metadata import entry_points
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -16,16 +15,13 @@ from pipeline.administration.run_source import sealed_row
 from pipeline.database.encryption import SecretCipher
 from pipeline.database.rows import now, to_json
 from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
-from pipeline.deadline import Deadline
 from pipeline.document_sources import derived_source_id
 from pipeline.documents.followed_store import FollowedSources
 from pipeline.errors import FetchRefused
 from pipeline.ingestion.yield_turn import Ring
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.jobs.ledger_store import Ledger, NewItem
-from pipeline.outbound.addresses import is_address
-from pipeline.outbound.connect_client import within
-from pipeline.outbound.post_client import REFUSED_AFTER_S, NotAllowed, not_allowed, resolve_host
+from pipeline.outbound.post_client import NotAllowed, require_host
 from pipeline.records import IngestQueue, JobId, Namespace, Priority, TenantId
 from pipeline.resources import Resources
 from pipeline.settings import Settings
@@ -38,7 +34,6 @@ log = structlog.get_logger(__name__)
 MOST_SOURCES: Final = 100  # of one tenant
 _STARTED_AT_ONCE: Final = 20
 _LOOK_AGAIN_S: Final = 60.0  # at a source whose last run has not ended
-_NAME_S: Final = 5.0
 
 
 class TooManyFollowed(Exception):
@@ -62,7 +57,8 @@ def follow(
     and whether it is new. Its first run begins at once. Raises NotAllowed for its address, TooManyFollowed."""
     _require_address(url, secret or {}, use.settings)
     source_id = source_id or derived_source_id(tenant_id, namespace, uri=url, document_id="")
-    sealed = None if secret is None else _sealed(secret, sealed_row(tenant_id, namespace, source_id), use.settings)
+    row = sealed_row(tenant_id, namespace, source_id)
+    sealed = None if secret is None else SecretCipher(use.settings.secret_key).seal(secret, belongs_to=row)
 
     @retry_conflicts()
     def write() -> bool:
@@ -140,7 +136,9 @@ def start_due(tenant_id: TenantId, use: Resources, *, ring: Ring) -> int:
             if source is None or source.next_run_at is None:
                 continue
             if _under_way(tenant_id, source, work):
-                store.postpone(namespace, source_id, seconds=min(_LOOK_AGAIN_S, source.every_seconds))
+                store.schedule(
+                    namespace, source_id, now() + timedelta(seconds=min(_LOOK_AGAIN_S, source.every_seconds))
+                )
                 continue
             job_id = _start(tenant_id, namespace, source_id, work, request_id=f"source:{uuid.uuid4()}", ring=ring)
             started += job_id is not None
@@ -173,10 +171,6 @@ def _under_way(tenant_id: TenantId, source: FollowedSource, work: UnitOfWork) ->
     return job_id if JobViews(work.connection, tenant_id).is_finished(job_id) is False else None
 
 
-def _sealed(secret: Mapping[str, str], row: str, settings: Settings) -> bytes:
-    return SecretCipher(settings.secret_key).encrypt(json.dumps(dict(secret)).encode(), belongs_to=row)
-
-
 _WITH_HOST: Final = ("http", "https", "git+http", "git+https", "sftp", "webdav", "webdavs")
 _WITH_BUCKET: Final = ("s3", "gs", "az")
 _FOLDERS: Final = ("file", "git+file")
@@ -204,20 +198,7 @@ def _require_address(url: str, secret: Mapping[str, str], settings: Settings) ->
             raise NotAllowed("invalid_url", "names no host or bucket")
         named = host if parts.scheme in _WITH_HOST else urlsplit(secret.get("endpoint_url", "")).hostname
         if named:
-            _require_host(named, settings)
+            require_host(named, permitted=settings.fetch_networks)
     elif not entry_points(group=GROUP, name=parts.scheme):
         known = ", ".join((*_FOLDERS, *_WITH_HOST, *_WITH_BUCKET))
         raise NotAllowed("invalid_url", f"has a scheme that nothing reads: there are {known}, and those of packages")
-
-
-def _require_host(host: str, settings: Settings) -> None:
-    """Refuse a host without a public address like one that does not exist, after the same time."""
-    refusal = Deadline.after(REFUSED_AFTER_S)
-    try:
-        within(lambda: resolve_host(host, permitted=settings.fetch_networks), seconds=_NAME_S)
-    except TimeoutError:
-        raise not_allowed(host) from None
-    except NotAllowed:
-        if not is_address(host):
-            time.sleep(refusal.left_s())
-        raise

@@ -11,13 +11,13 @@ from pipeline.administration.call_store import call_store
 from pipeline.chunking.strategies.registry import window_of
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits, Position
-from pipeline.documents.document_store import Documents
+from pipeline.documents.document_store import Documents, Source
 from pipeline.documents.document_view_store import DocumentViews
-from pipeline.documents.document_views import DocumentView, OriginalUpload, OwnedChunk
+from pipeline.documents.document_views import DocumentView, OwnedChunk
 from pipeline.documents.generation_store import Generations
 from pipeline.documents.owned_chunk_store import chunk_beginnings
 from pipeline.documents.parent_store import windows
-from pipeline.examples.example import Duplicated, Stored
+from pipeline.examples.example import Stored
 from pipeline.examples.example_store import Examples
 from pipeline.filters.readers import Principals, may_read, readers_filter
 from pipeline.filters.used_fields import FieldTally
@@ -46,14 +46,14 @@ def read_original(
     use: Resources,
     *,
     reads_as: Principals,
-) -> OriginalUpload | None:
+) -> Source | None:
     """Return the upload of ``generation``, by default of the published or else the latest one; None without its bytes, or if
     the principals may not read it."""
     with unit_of_work(use.mysql) as work:
         upload = Documents(work.connection, tenant_id).upload(namespace, document_id, generation)
     if upload is None or not may_read(upload.fields.readers, reads_as):
         return None
-    return OriginalUpload(name=upload.source_uri or document_id, media_type=upload.media_type, body=upload.body)
+    return upload
 
 
 def find_similar(
@@ -101,7 +101,7 @@ def used_fields(tenant_id: TenantId, namespace: Namespace, use: Resources, *, re
 
 def count_examples(
     tenant_id: TenantId, namespace: Namespace, categories: Sequence[str], use: Resources
-) -> tuple[dict[str, Stored], Duplicated] | None:
+) -> tuple[dict[str, Stored], tuple[int, list[list[str]]]] | None:
     """Return the counts of each category and the exact duplicates, or None without such a namespace."""
     with unit_of_work(use.mysql) as work:
         if not Namespaces(work.connection, tenant_id).existing([namespace]):

@@ -6,9 +6,9 @@ from dataclasses import asdict, replace
 from datetime import date, datetime
 from typing import Any, Final
 
-import orjson
 import structlog
 
+from chordwise.contract.job import UsageRow
 from chordwise.contract.tenant import OwnQuotasView, TenantView
 from pipeline.administration.call_store import call_store
 from pipeline.administration.manage_sessions import person_of
@@ -33,7 +33,7 @@ from pipeline.tenants.caller_tokens import (
 )
 from pipeline.tenants.quota_store import QuotaColumns
 from pipeline.tenants.tenant_store import ApiKeys, Tenants, tenants_page
-from pipeline.tenants.usage import UsageKey, UsageRow
+from pipeline.tenants.usage import UsageKey
 from pipeline.tenants.usage_store import Usage
 
 log = structlog.get_logger(__name__)
@@ -100,12 +100,12 @@ def _principal_of_token(token: str, use: Resources) -> Principal | None:
         return None
     owner, encrypted = signer
     cipher, row = SecretCipher(use.settings.secret_key), _row(tenant_id)
-    key = orjson.loads(cipher.decrypt(encrypted, belongs_to=row))
+    key = cipher.open(encrypted, belongs_to=row)
     if "jwks_url" in key and (not has_key(key, key_id_in(token)) or time.time() > key["read_at"] + JWKS_FRESH_S):
         stored, key = key, _renewed(key, use)
         if key != stored:  # not for each token that names an unknown key
             with tolerate_outage(log.info, "jwks_not_kept"), unit_of_work(use.mysql) as work:
-                written = cipher.encrypt(orjson.dumps(key), belongs_to=row)
+                written = cipher.seal(key, belongs_to=row)
                 Tenants(work.connection, tenant_id).replace_token_key(key_id, written)
     return caller_of(token, key, owner)
 
@@ -149,7 +149,7 @@ def issue_key(
         key = {"jwks_url": jwks_url, "asked_at": time.time(), **_read_keys(jwks_url, use)}
     encrypted = None
     if key is not None:
-        encrypted = SecretCipher(use.settings.secret_key).encrypt(orjson.dumps(key), belongs_to=_row(tenant_id))
+        encrypted = SecretCipher(use.settings.secret_key).seal(key, belongs_to=_row(tenant_id))
     with unit_of_work(use.mysql) as work:
         keys = ApiKeys(work.connection, tenant_id)
         issued = keys.issue(name, scopes, expires_at=expires_at, principals=principals, token_key=encrypted)

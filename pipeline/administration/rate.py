@@ -8,20 +8,20 @@ from typing import Any
 import orjson
 import structlog
 
+from chordwise.contract.ratings import ArmResult
 from pipeline.administration.call_store import call_store
 from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.document_view_store import DocumentViews
 from pipeline.errors import NothingRated, QueryUnanswered
 from pipeline.feedback.judgments import Feedback, JudgedText, Rating, feedback_id, judgments
-from pipeline.feedback.rating_store import ArmCounts, FeedbackStore
+from pipeline.feedback.rating_store import FeedbackStore
 from pipeline.query.configuration import read_experiment
 from pipeline.query.profile_store import Experiments
 from pipeline.query.request import Query
 from pipeline.query.understanding import QueryState
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 from pipeline.resources import Resources
-from pipeline.tenants.audit import ArmSearches
 from pipeline.tenants.audit_store import Audit
 
 log = structlog.get_logger(__name__)
@@ -38,9 +38,6 @@ class RatingRequest:
     namespace: str | None = None
     note: str | None = None
     session_id: str | None = None
-
-
-Arm = tuple[ArmCounts, ArmSearches]  # of an experiment: the ratings of its answers, the outcomes of its searches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,17 +115,17 @@ def judgment_page(
     return judgments(ratings, min_votes=min_votes), keys[limit - 1] if len(keys) > limit else None
 
 
-def experiment_results(tenant_id: TenantId, experiment_id: str, use: Resources) -> list[Arm] | None:
+def experiment_results(tenant_id: TenantId, experiment_id: str, use: Resources) -> list[ArmResult] | None:
     """Return each arm's ratings and searches in the experiment's order; None for an unknown experiment."""
     with reading(use.mysql) as connection:
         experiment = Experiments(connection, tenant_id).all().get(experiment_id)
-        ratings = {counts.bucket: counts for counts in FeedbackStore(connection, tenant_id).arms(experiment_id)}
-        searches = {counts.bucket: counts for counts in Audit(connection, tenant_id).arms(experiment_id)}
+        ratings = FeedbackStore(connection, tenant_id).arms(experiment_id)
+        searches = Audit(connection, tenant_id).arms(experiment_id)
     if experiment is None and not ratings and not searches:
         return None
     arms = [] if experiment is None else [arm.name for arm in read_experiment(experiment[0]).arms]
     return [
-        (ratings.get(bucket, ArmCounts(bucket=bucket)), searches.get(bucket, ArmSearches(bucket=bucket)))
+        ArmResult(bucket=bucket, **ratings.get(bucket, {}), **searches.get(bucket, {}))
         for bucket in dict.fromkeys([*arms, *ratings, *searches])
     ]
 

@@ -6,7 +6,6 @@ has handed in by then has the version of its file and is left alone.
 """
 
 import hashlib
-import json
 import tempfile
 import threading
 import time
@@ -171,10 +170,8 @@ class _Run:
         self._source_id, self._source, sealed, self._confirmed = found
         if sealed is None:
             return self._source, {}
-        cipher = SecretCipher(self._use.settings.secret_key)
         sealed_for = sealed_row(self._tenant_id, self._namespace, self._source_id)
-        secret: dict[str, str] = json.loads(cipher.decrypt(sealed, belongs_to=sealed_for))
-        return self._source, secret
+        return self._source, SecretCipher(self._use.settings.secret_key).open(sealed, belongs_to=sealed_for)
 
     def _list(self, source: FollowedSource, process: SourceProcess, listing: Listing) -> bool:
         """Write down what the source lists; return whether it hides files, so that nothing counts as gone."""

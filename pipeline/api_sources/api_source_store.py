@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, select
 
 from pipeline.api_sources.api_source import ApiSource, StoredSource, read_source, source_as_json
 from pipeline.database.mysql_tables import api_sources
@@ -18,9 +18,7 @@ class ApiSources(TenantStore):
 
     def lock(self) -> int:
         """Return the number of sources, and block adding others until the transaction ends."""
-        self._run("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE")
-        statement = select(func.count()).select_from(api_sources).where(self._own(api_sources))
-        return int(self._connection.execute(statement).scalar_one())
+        return self._lock_and_count(api_sources)
 
     def put(self, name: str, source: ApiSource, secrets: bytes | None) -> None:
         """Store a source under its name, replacing an earlier one."""

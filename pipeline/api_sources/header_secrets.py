@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import orjson
 from pydantic import SecretStr
 
 from pipeline.api_sources.api_source import StoredSource, header_value
@@ -23,15 +22,13 @@ class HeaderSecrets:
 
     def encrypted(self, tenant_id: TenantId, name: str, values: Mapping[str, str]) -> bytes | None:
         """Return the encrypted values to store beside a source; None without any."""
-        return self._cipher.encrypt(orjson.dumps(values), belongs_to=_row(tenant_id, name)) if values else None
+        return self._cipher.seal(values, belongs_to=_row(tenant_id, name)) if values else None
 
     def opened(self, tenant_id: TenantId, stored: StoredSource) -> dict[str, str]:
         """Return the stored values by header. Raises Misconfigured if they cannot be read."""
         if stored.secrets is None:
             return {}
-        secrets: dict[str, str] = orjson.loads(
-            self._cipher.decrypt(stored.secrets, belongs_to=_row(tenant_id, stored.name))
-        )
+        secrets: dict[str, str] = self._cipher.open(stored.secrets, belongs_to=_row(tenant_id, stored.name))
         return secrets
 
     def knows(self, tenant_id: TenantId, name: str) -> bool:

@@ -2,7 +2,9 @@
 
 import hashlib
 import secrets
+from typing import Any
 
+import orjson
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic import SecretStr
@@ -39,3 +41,11 @@ class SecretCipher:
             return self._cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], belongs_to.encode())
         except InvalidTag:
             raise Misconfigured("CHORDWISE_SECRET_KEY is not the one that a stored secret was encrypted with") from None
+
+    def seal(self, value: object, *, belongs_to: str) -> bytes:
+        """Return the encrypted form of a JSON value to store."""
+        return self.encrypt(orjson.dumps(value), belongs_to=belongs_to)
+
+    def open(self, stored: bytes, *, belongs_to: str) -> Any:
+        """Return a JSON value. Raises Misconfigured as `decrypt`."""
+        return orjson.loads(self.decrypt(stored, belongs_to=belongs_to))

@@ -20,8 +20,10 @@ from sqlalchemy import (
     Table,
     and_,
     delete,
+    func,
     insert,
     or_,
+    select,
 )
 from sqlalchemy.dialects.mysql import insert as upsert
 
@@ -62,6 +64,12 @@ class TenantStore:
         """Write ``values`` to the tenant's row of this key; a new row gets those of ``first`` too."""
         statement = upsert(table).values(tenant_id=self._tenant_id, **key, **values, **first)
         self._connection.execute(statement.on_duplicate_key_update(dict(values)))
+
+    def _lock_and_count(self, table: Table) -> int:
+        """Return the number of the tenant's rows, and block adding others this way until the transaction ends."""
+        self._run("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE")
+        statement = select(func.count()).select_from(table).where(self._own(table))
+        return int(self._connection.execute(statement).scalar_one())
 
     def _remove_rows(self, table: Table, **key: Any) -> int:
         """Delete the tenant's rows with these values, and return how many."""

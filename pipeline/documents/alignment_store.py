@@ -15,13 +15,8 @@ from pipeline.documents.document_views import KINDS, Totals
 from pipeline.embedding.migration_store import Cursor
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentPage:
-    """Some documents of a namespace in order. ``last``: the next page begins after it, None at the end."""
-
-    document_ids: tuple[DocumentId, ...]
-    last: DocumentId | None
+# Some documents, and the last of them unless it is the end.
+DocumentPage = tuple[tuple[DocumentId, ...], DocumentId | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +162,7 @@ def _page(counts: Sequence[tuple[str, int]], *, documents: int, chunks: int) -> 
     ids = tuple(DocumentId(document_id) for (document_id, _), size in zip(counts, sizes, strict=True) if size <= chunks)
     ids = ids or tuple(DocumentId(document_id) for document_id, _ in counts[:1])
     is_last = len(ids) == len(counts) < documents
-    return DocumentPage(document_ids=ids, last=None if is_last or not ids else ids[-1])
+    return ids, None if is_last or not ids else ids[-1]
 
 
 def _vectors(rows: Iterable[Any]) -> dict[ChunkId, VectorRow]:

@@ -98,12 +98,8 @@ class IngestedDocument:
     pages: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletedDocument:
-    """A deleted document. ``shown``: the published generation; ``gone``: those whose rows are to be dropped."""
-
-    shown: Generation | None
-    gone: tuple[Generation, ...]
+# The generation that was published, and those whose rows are to be dropped.
+DeletedDocument = tuple[Generation | None, Sequence[Generation]]
 
 
 class Documents(TenantStore):
@@ -271,9 +267,9 @@ class Documents(TenantStore):
         for document_id, number in self._run(_GENERATIONS, namespace=namespace, ids=list(published)):
             generations[DocumentId(document_id)].append(self._generation(namespace, document_id, number))
         return {
-            document_id: DeletedDocument(
-                shown=None if number is None else self._generation(namespace, document_id, number),
-                gone=tuple(generations[document_id]),
+            document_id: (
+                None if number is None else self._generation(namespace, document_id, number),
+                generations[document_id],
             )
             for document_id, number in published.items()
         }

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
-from chordwise.contract.document import GenerationShape
 from pipeline.records import (
     ChunkId,
     Chunking,
@@ -73,23 +72,6 @@ class DocumentView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OriginalUpload:
-    """The bytes of an upload. ``name``: address, file name or document id. ``media_type``: packed if imported."""
-
-    name: str
-    media_type: str
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
-    """The generations of one document, newest first, with the etag of their present state."""
-
-    etag: str
-    generations: tuple[GenerationShape, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedChunk:
     """A published chunk for editing. ``latest``: the newest generation accepted. ``searched``: False for a parent,
     which is enabled while a child is."""
@@ -137,3 +119,13 @@ class Totals:
     counted: Mapping[str, int]
     last_run: float | None
     withheld: int = 0
+
+
+def encoding_fields(encoding: Encoding | None) -> dict[str, Any]:
+    """Return the encoding a document was read in, and the warnings about its text, as fields of the contract."""
+    return {
+        "encoding": encoding.name if encoding else None,
+        "encoding_probability": encoding.probability if encoding and encoding.name else None,
+        "encoding_warning": encoding.warning if encoding else None,
+        "pages_warning": encoding.pages_warning if encoding else None,
+    }

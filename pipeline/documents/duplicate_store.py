@@ -2,9 +2,8 @@
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
-from pipeline.database.rows import TenantStore, record_of
+from pipeline.database.rows import TenantStore
 from pipeline.database.statements import same_document, sql
 from pipeline.filters.readers import Principals, readers_filter
 from pipeline.filters.sql_filters import mysql_condition
@@ -35,12 +34,7 @@ def is_duplicate(row: str) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentContent:
-    """The SHA-256 of a document's bytes, and their source."""
-
-    content_hash: bytes
-    source_uri: str | None
+Content = tuple[bytes, str | None]  # the SHA-256 of a document's bytes, and their source
 
 
 class Duplicates(TenantStore):
@@ -54,10 +48,10 @@ class Duplicates(TenantStore):
         rows = self._run(statement, namespace=namespace, hashes=known, **values) if known else ()
         return {row.content_hash: DocumentId(row.document_id) for row in rows}
 
-    def contents(self, namespace: Namespace, document_ids: Collection[DocumentId]) -> dict[DocumentId, DocumentContent]:
+    def contents(self, namespace: Namespace, document_ids: Collection[DocumentId]) -> dict[DocumentId, Content]:
         """Return what these documents hold: the latest upload if it is on its way, else what searches see."""
         return {
-            DocumentId(row.document_id): record_of(DocumentContent, row)
+            DocumentId(row.document_id): (row.content_hash, row.source_uri)
             for row in self._in_slices(_CONTENTS, namespace, document_ids)
         }
 

@@ -4,17 +4,19 @@ import json
 from datetime import datetime, timedelta
 from typing import Any
 
+from pydantic import TypeAdapter
 from sqlalchemy import select
 
-from chordwise.contract.source import FollowedSource, SourceChange, SourceRun
+from chordwise.contract.source import FollowedSource, SourceRun
 from pipeline.database.mysql_tables import followed_sources
-from pipeline.database.rows import TenantStore, now, record_of, to_json
+from pipeline.database.rows import TenantStore, now, record_of
 from pipeline.database.statements import TenantsWith, sql
 from pipeline.records import DocumentId, JobId, Namespace
 
 tenants_with_due_sources = TenantsWith(
     "SELECT DISTINCT tenant_id FROM followed_sources WHERE next_run_at IS NOT NULL AND next_run_at <= :now"
 )
+_RUN = TypeAdapter(SourceRun)
 
 
 class FollowedSources(TenantStore):
@@ -55,8 +57,7 @@ class FollowedSources(TenantStore):
 
     def lock(self) -> int:
         """Return the number of followed sources, and block adding others until the transaction ends."""
-        self._run("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE")
-        return int(self._run("SELECT COUNT(*) FROM followed_sources WHERE tenant_id = :tenant").scalar_one())
+        return self._lock_and_count(followed_sources)
 
     def due(self, limit: int) -> list[tuple[Namespace, str]]:
         """Return the sources whose next run is due, the longest overdue first."""
@@ -66,10 +67,6 @@ class FollowedSources(TenantStore):
         """Record the job of a new run, and when the next one is due unless the source is paused."""
         self._change(namespace, source_id, "job_id = :job, next_run_at = IF(next_run_at IS NULL, NULL, :due)",
                      job=job_id, due=now() + timedelta(seconds=after_s))  # fmt: skip
-
-    def postpone(self, namespace: Namespace, source_id: str, *, seconds: float) -> None:
-        """Look again later whether the source can have a run."""
-        self._change(namespace, source_id, "next_run_at = :due", due=now() + timedelta(seconds=seconds))
 
     def schedule(self, namespace: Namespace, source_id: str, due: datetime | None) -> bool:
         """Let the next run be due then, or pause the source. False if there is none."""
@@ -84,7 +81,7 @@ class FollowedSources(TenantStore):
     def note(self, namespace: Namespace, source_id: str, run: SourceRun, *, held: int | None) -> None:
         """Record what a run did, and the documents that wait for a confirmation, which counts for one run."""
         self._change(namespace, source_id, "run = :run, held_removals = :held, confirmed_removals = NULL",
-                     run=run_as_json(run), held=held)  # fmt: skip
+                     run=_RUN.dump_json(run).decode(), held=held)  # fmt: skip
 
     def remove(self, namespace: Namespace, source_id: str) -> bool:
         """Follow a source no longer. False if it was not followed."""
@@ -126,23 +123,8 @@ def followed_of(row: Any) -> FollowedSource:
         every_seconds=row["every_s"],
         rules=tuple(json.loads(row["rules"])),
         has_secret=row["secret"] is not None,
-        run=None if run is None else run_of(json.loads(run)),
+        run=None if run is None else _RUN.validate_json(run),
     )
-
-
-def run_as_json(run: SourceRun) -> str:
-    """Return a run as it is stored."""
-    values = {name: getattr(run, name) for name in SourceRun.__dataclass_fields__}
-    changes = [[change.path, change.action, change.reason] for change in run.changes]
-    times = {name: None if (at := values[name]) is None else at.isoformat() for name in ("started_at", "ended_at")}
-    return to_json({**values, **times, "changes": changes})
-
-
-def run_of(stored: dict[str, Any]) -> SourceRun:
-    """Return a stored run."""
-    changes = tuple(SourceChange(path=path, action=action, reason=reason) for path, action, reason in stored["changes"])
-    times = {name: at and datetime.fromisoformat(at) for name in ("started_at", "ended_at") for at in [stored[name]]}
-    return SourceRun(**{**stored, **times, "changes": changes})
 
 
 _CREATE_NAMESPACE = sql(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any
 
-from chordwise.contract.document import GenerationShape
+from chordwise.contract.document import GenerationList, GenerationShape
 from pipeline.database.mysql_tables import generations
 from pipeline.database.rows import (
     TenantStore,
@@ -31,7 +31,6 @@ from pipeline.database.statements import (
     sql,
 )
 from pipeline.documents.document_store import Documents, field_columns, fields_of
-from pipeline.documents.document_views import History
 from pipeline.documents.source_store import Sources
 from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, JobId, Namespace
 
@@ -111,7 +110,7 @@ class Generations(TenantStore):
             ]
         return outdated
 
-    def history(self, namespace: Namespace, document_id: DocumentId, *, lock: bool = False) -> History | None:
+    def history(self, namespace: Namespace, document_id: DocumentId, *, lock: bool = False) -> GenerationList | None:
         """Return every generation with rows; None without such a document. ``lock``: block accepting and publishing."""
         values = {"namespace": namespace, "document": document_id}
         pointers = self._run(f"{_POINTERS} FOR UPDATE" if lock else _POINTERS, **values).one_or_none()
@@ -127,7 +126,8 @@ class Generations(TenantStore):
             )
             for row in self._run(_HISTORY, **values, deleted=pointers.deleted_generation, now=now())
         )
-        return History(etag=f'"{published or 0}-{pointers.latest_generation}"', generations=generations)
+        etag = f'"{published or 0}-{pointers.latest_generation}"'
+        return GenerationList(namespace=namespace, document_id=document_id, etag=etag, data=generations)
 
     def stored(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> dict[DocumentId, StoredUpload]:
         """Return the published upload of each document, all locked in key order against accepting and publishing until

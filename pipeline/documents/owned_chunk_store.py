@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -123,24 +122,13 @@ _RECORDED = sql(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutdatedGeneration:
-    """A generation with terms of an older version, and how many chunks it has."""
-
-    generation: Generation
-    chunk_count: int
-
-
 class OutdatedTerms(TenantStore):
     """One tenant's generations with outdated terms."""
 
-    def due(self, *, limit: int) -> list[OutdatedGeneration]:
-        """Return up to ``limit`` generations that are or were shown. One that is being ingested lacks its title, and gets
-        the terms of this version anyway."""
-        return [
-            OutdatedGeneration(generation=self._generation(*key), chunk_count=count)
-            for *key, count in self._run(_DUE, version=VERSION, limit=limit)
-        ]
+    def due(self, *, limit: int) -> list[tuple[Generation, int]]:
+        """Return up to ``limit`` generations that are or were shown, each with the number of its chunks. One that is being
+        ingested lacks its title, and gets the terms of this version anyway."""
+        return [(self._generation(*key), count) for *key, count in self._run(_DUE, version=VERSION, limit=limit)]
 
     def chunks(self, generation: Generation) -> tuple[list[OwnedChunk], bool]:
         """Return the chunks of a generation, and whether searches see it now."""

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, text
 
-from chordwise.contract.migration import MigrationProgress
+from chordwise.contract.migration import Comparison, MigrationProgress
 from pipeline.database.rows import now, record_of, to_json
 from pipeline.records import EmbeddingSpace, Namespace, TenantId
 
@@ -104,9 +104,9 @@ class ModelMigrations:
             text(f"{statement} WHERE number = :number"), {"number": number, "state": state, **changes}
         )
 
-    def record_comparison(self, number: int, comparison: Mapping[str, Any]) -> None:
+    def record_comparison(self, number: int, comparison: Comparison) -> None:
         """Store the result of a comparison; it holds numbers only."""
-        values = {"number": number, "comparison": to_json(comparison)}
+        values = {"number": number, "comparison": to_json(asdict(comparison))}
         self._connection.execute(
             text("UPDATE embedding_spaces SET comparison = :comparison WHERE number = :number"), values
         )

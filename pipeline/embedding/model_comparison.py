@@ -6,9 +6,11 @@ relevant.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from statistics import fmean
 
+from chordwise.contract.migration import Comparison
 from pipeline.records import Namespace, TenantId
 
 
@@ -44,19 +46,6 @@ class ComparedQuery:
     grades: Mapping[str, int] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonResult:
-    """Means over all queries; nDCG over the judged ones, None if there are none. ``reason``: why it did not pass."""
-
-    queries: int
-    judged: int
-    overlap: float
-    ndcg_active: float | None
-    ndcg_target: float | None
-    passed: bool
-    reason: str | None
-
-
 def overlap(first: Sequence[str], second: Sequence[str], *, k: int) -> float:
     """Return the share of the first ``k`` of the longer ranking that the other's hold too; 1 if both are empty."""
     size = min(k, max(len(first), len(second)))
@@ -70,7 +59,7 @@ def ndcg(ranking: Sequence[str], grades: Mapping[str, int], *, k: int) -> float:
     return min(1.0, gained / best) if best else 0.0
 
 
-def judge(queries: Sequence[ComparedQuery], gate: Gate) -> ComparisonResult:
+def judge(queries: Sequence[ComparedQuery], gate: Gate, *, sampled: bool, at: datetime) -> Comparison:
     """Compare the models over all queries. Judgments decide where there are any, agreement where there are none."""
     shared = fmean(overlap(query.active_chunks, query.target_chunks, k=gate.k) for query in queries) if queries else 0.0
     judged = [(query, query.grades) for query in queries if query.grades]
@@ -86,7 +75,10 @@ def judge(queries: Sequence[ComparedQuery], gate: Gate) -> ComparisonResult:
             reason = f"nDCG@{gate.k} falls from {active:.3f} to {target:.3f}"
     elif shared < gate.min_overlap:
         reason = f"overlap@{gate.k} is {shared:.3f}, below {gate.min_overlap:g}"
-    return ComparisonResult(
+    return Comparison(
+        **asdict(gate),
+        compared_at=at.isoformat(),
+        sampled=sampled,
         queries=len(queries),
         judged=len(judged),
         overlap=shared,

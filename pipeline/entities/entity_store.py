@@ -5,9 +5,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from chordwise.contract.entity import EntityShape
 from pipeline.database.rows import TenantStore, insert_many, now, record_of, slices, to_json
 from pipeline.database.statements import sql
-from pipeline.entities.entity import EntityState, name_key
+from pipeline.entities.entity import name_key
 from pipeline.records import Namespace
 from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.namespace_store import Namespaces
@@ -20,7 +21,7 @@ _IDS_AT_ONCE = 500
 class Entities(TenantStore):
     """One tenant's entities."""
 
-    def put(self, states: Sequence[EntityState]) -> None:
+    def put(self, states: Sequence[EntityShape]) -> None:
         """Write states, replacing those of the same story time. Creates and locks their namespaces."""
         moment = now()
         for namespace in sorted({state.namespace for state in states}):
@@ -37,7 +38,7 @@ class Entities(TenantStore):
         )
         self._audit("entities_put", {state.namespace for state in states}, [state.entity_id for state in ordered])
 
-    def named(self, pairs: Sequence[tuple[str, str]], *, as_of: int | None) -> dict[tuple[str, str], list[EntityState]]:
+    def named(self, pairs: Sequence[tuple[str, str]], *, as_of: int | None) -> dict[tuple[str, str], list[EntityShape]]:
         """Return by (namespace, name key) the states at ``as_of``, or the last ones, of entities that had the name."""
         if not pairs:
             return {}
@@ -47,7 +48,7 @@ class Entities(TenantStore):
             namespaces=sorted({namespace for namespace, _ in pairs}),
             names=sorted({name for _, name in pairs}),
         ).mappings()
-        states_by_name: defaultdict[tuple[str, str], list[EntityState]] = defaultdict(list)
+        states_by_name: defaultdict[tuple[str, str], list[EntityShape]] = defaultdict(list)
         for row in rows:
             states_by_name[row["namespace"], row["requested_key"]].append(_state(row))
         # A name of one namespace means nothing in another.
@@ -55,7 +56,7 @@ class Entities(TenantStore):
 
     def page(
         self, namespace: Namespace, *, as_of: int | None, name: str | None, after: str, limit: int
-    ) -> list[EntityState]:
+    ) -> list[EntityShape]:
         """Return entities' states at ``as_of``, or the last ones, by id after ``after``; ``name``: those called so then."""
         key = None if name is None else name_key(name)
         time = _END if as_of is None else as_of
@@ -78,13 +79,13 @@ class Entities(TenantStore):
         Audit(self._connection, self._tenant_id).wrote(action, namespaces=sorted(namespaces), ids=ids)
 
 
-def _key(state: EntityState) -> tuple[str, str, int]:
+def _key(state: EntityShape) -> tuple[str, str, int]:
     return state.namespace, state.entity_id, _BEGINNING if state.story_time is None else state.story_time
 
 
-def _state(row: Mapping[Any, Any]) -> EntityState:
+def _state(row: Mapping[Any, Any]) -> EntityShape:
     return record_of(
-        EntityState,
+        EntityShape,
         row,
         story_time=None if row["story_time"] == _BEGINNING else row["story_time"],
         state=json.loads(row["state"]),

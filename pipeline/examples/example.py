@@ -11,7 +11,7 @@ from typing import Any
 from pipeline.chunking.tokens import count_tokens
 from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.parsing.formats import JSON, XLSX
-from pipeline.records import Chunking, DocumentFields, DocumentId, JobId, Namespace, Upload
+from pipeline.records import Chunking, DocumentFields, DocumentId, Upload
 
 _ONE_CHUNK = 512  # tokens up to which a row is never cut
 _WHOLE = Chunking(strategy="sentences", max_tokens=2 * _ONE_CHUNK, overlap=0.0)  # an upper estimate for sentences
@@ -194,35 +194,3 @@ def summed(categories: Iterable[Stored]) -> Stored:
         total.grades += category.grades
         total.tags += category.tags
     return total
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Duplicated:
-    """Examples of one type with the same text: how many could go, and the documents of the largest groups."""
-
-    surplus: int
-    groups: Sequence[Sequence[str]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
-    """An imported row and its present state."""
-
-    document_id: str
-    status: str
-    code: str | None = None
-    type: str | None = None
-    user_input: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
-    """An import compared with the visible documents. ``missing``: the first of those that no search can find."""
-
-    job_id: JobId
-    namespace: Namespace
-    status: str
-    rows: int
-    searchable: int
-    missing: Sequence[Accepted]
-    sample: Sequence[Accepted]

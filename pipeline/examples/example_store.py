@@ -3,9 +3,10 @@
 import json
 from collections.abc import Sequence
 
+from chordwise.contract.example import ExamplesVerification, MissingExample, SampledExample
 from pipeline.database.rows import TenantStore, record_of
 from pipeline.database.statements import same_document, sql
-from pipeline.examples.example import LENGTHS, Accepted, Duplicated, Stored, Verified
+from pipeline.examples.example import LENGTHS, Stored
 from pipeline.jobs.job_view_store import status_of
 from pipeline.records import ItemState, JobId, Namespace
 
@@ -35,8 +36,8 @@ class Examples(TenantStore):
             spread.up_to[row.up_to] += row.examples
         return library
 
-    def duplicates(self, namespace: Namespace, types: Sequence[str]) -> Duplicated:
-        """Return exact duplicates: documents of one type with the same bytes."""
+    def duplicates(self, namespace: Namespace, types: Sequence[str]) -> tuple[int, list[list[str]]]:
+        """Return how many documents of one type have the bytes of another, and the ids of the largest groups."""
         rows = self._run(_REPEATED, namespace=namespace, types=list(types)).all()
         largest = rows[:_GROUPS_SHOWN]
         groups: dict[tuple[str, bytes], list[str]] = {(row.type, row.content_hash): [] for row in largest}
@@ -46,9 +47,9 @@ class Examples(TenantStore):
                 group = groups.get((row.type, row.content_hash))
                 if group is not None and len(group) < _GROUP_SHOWN:
                     group.append(row.document_id)
-        return Duplicated(surplus=sum(row.examples - 1 for row in rows), groups=list(groups.values()))
+        return sum(row.examples - 1 for row in rows), list(groups.values())
 
-    def verified(self, job_id: JobId, *, sample: int) -> Verified | None:
+    def verified(self, job_id: JobId, *, sample: int) -> ExamplesVerification | None:
         """Return an import's rows that are shown, in its generation or a later one, with a chunk; None without such a
         job. ``sample``: how many searchable ones to name, spread over the import."""
         job = self._run(_JOB, job=job_id).one_or_none()
@@ -60,14 +61,14 @@ class Examples(TenantStore):
         missing = self._run(_MISSING, job=job_id, limit=_MISSING_SHOWN)
         step = max(1, rows // sample) if sample else 0
         sampled = self._run(_SAMPLE, job=job_id, step=step, limit=sample) if sample else ()
-        return Verified(
+        return ExamplesVerification(
             job_id=job_id,
-            namespace=Namespace(job.namespace),
+            namespace=job.namespace,
             status=status_of(states),
             rows=rows,
             searchable=searchable,
-            missing=[record_of(Accepted, row) for row in missing],
-            sample=[record_of(Accepted, row) for row in sampled],
+            missing=tuple(record_of(MissingExample, row) for row in missing),
+            sample=tuple(record_of(SampledExample, row) for row in sampled),
         )
 
 

@@ -4,14 +4,13 @@ import enum
 import hashlib
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
-from chordwise.contract.ratings import FeedbackShape
+from chordwise.contract.ratings import FeedbackShape, JudgmentVotes
 from pipeline.keyword.normal_form import normal_form
 from pipeline.records import QueryId
 
@@ -47,25 +46,14 @@ class Feedback(FeedbackShape):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedDocument:
-    """The judgment of a document: ``grade`` 2 good, 1 opened, 0 bad; ``votes``: the ratings' total weight."""
-
-    document_id: str
-    grade: int
-    good: int
-    bad: int
-    clicks: int
-    votes: float
-    rated_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedText:
-    """A question, as it was last written, and its judged documents by id. ``key`` is the same for every spelling."""
+    """A question, as it was last written, with the grades of documents and their votes by id: grade 2 good, 1 opened, 0 bad;
+    ``votes``: the total weight of the ratings. ``key`` is the same for every spelling."""
 
     key: str
     query_text: str
-    documents: tuple[JudgedDocument, ...]
+    relevant: Mapping[str, int]
+    votes: Mapping[str, JudgmentVotes]
 
 
 def feedback_id(query_id: str, kind: str, target: str, rating: Rating, session_id: str | None) -> str:
@@ -89,28 +77,29 @@ def judgments(feedback: Iterable[Feedback], *, min_votes: float = DEFAULT_MIN_VO
     judged_texts = []
     for key, ratings in sorted(texts.items()):
         by_document = groupby(sorted(ratings, key=_DOCUMENT), key=_DOCUMENT)
-        judged = (_judged(document_id, list(group)) for document_id, group in by_document)
-        if documents := tuple(document for document in judged if document.votes >= min_votes):
-            latest = max(ratings, key=_TIME)
-            judged_texts.append(JudgedText(key=key.hex(), query_text=latest.query_text, documents=documents))
+        judged = ((document_id, *_judged(list(group))) for document_id, group in by_document)
+        kept = [each for each in judged if each[2].votes >= min_votes]
+        if kept:
+            relevant, votes = {each[0]: each[1] for each in kept}, {each[0]: each[2] for each in kept}
+            text = max(ratings, key=_TIME).query_text
+            judged_texts.append(JudgedText(key=key.hex(), query_text=text, relevant=relevant, votes=votes))
     return judged_texts
 
 
-def _judged(document_id: str, feedback: Sequence[Feedback]) -> JudgedDocument:
+def _judged(feedback: Sequence[Feedback]) -> tuple[int, JudgmentVotes]:
     explicit = [rating for rating in feedback if rating.rating is not Rating.CLICK]
     good, bad, clickers = (
         {rating.rater for rating in feedback if rating.rating is kind}
         for kind in (Rating.GOOD, Rating.BAD, Rating.CLICK)
     )
-    return JudgedDocument(
-        document_id=document_id,
-        grade=_grade(explicit) if explicit else GRADES[Rating.CLICK],
+    votes = JudgmentVotes(
         good=len(good),
         bad=len(bad),
         clicks=len(clickers),
         votes=len(good | bad) + CLICK_VOTE * len(clickers - good - bad),
         rated_at=max(rating.rated_at for rating in feedback),
     )
+    return _grade(explicit) if explicit else GRADES[Rating.CLICK], votes
 
 
 def _grade(explicit: Sequence[Feedback]) -> int:

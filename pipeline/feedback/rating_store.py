@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
 
@@ -14,19 +14,6 @@ from pipeline.database.rows import TenantStore, follows, record_of, to_json, to_
 from pipeline.database.statements import same_document, sql
 from pipeline.feedback.judgments import Feedback, Rating, text_key
 from pipeline.tenants.audit_store import Audit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArmCounts:
-    """The ratings of one arm's answers. ``queries``, ``sessions``: how many were rated; ``mean_click_place``: from 1."""
-
-    bucket: str
-    good: int = 0
-    bad: int = 0
-    clicks: int = 0
-    queries: int = 0
-    sessions: int = 0
-    mean_click_place: float | None = None
 
 
 class FeedbackStore(TenantStore):
@@ -81,19 +68,15 @@ class FeedbackStore(TenantStore):
         """Return all feedback on the questions from key ``first`` to ``last``, except on documents that are gone."""
         return [_feedback(row) for row in self._run(_OF_TEXTS, namespace=namespace, first=first, last=last).mappings()]
 
-    def arms(self, experiment_id: str) -> list[ArmCounts]:
-        """Return the ratings of each arm's answers, for arms with feedback."""
-        return [
-            record_of(
-                ArmCounts,
-                row,
-                good=int(row.good),
-                bad=int(row.bad),
-                clicks=int(row.clicks),
-                mean_click_place=None if row.mean_click_place is None else float(row.mean_click_place),
-            )
+    def arms(self, experiment_id: str) -> dict[str, dict[str, Any]]:
+        """Return the ratings of each arm's answers, for arms with feedback, as fields of ArmResult."""
+        return {
+            row.bucket: {
+                **{name: int(getattr(row, name)) for name in ("good", "bad", "clicks", "queries", "sessions")},
+                "mean_click_place": None if row.mean_click_place is None else float(row.mean_click_place),
+            }
             for row in self._run(_ARMS, experiment=experiment_id)
-        ]
+        }
 
     def remove(self, feedback_id: str) -> bool:
         """Take a rating back. False if there is none of that id."""

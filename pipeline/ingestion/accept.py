@@ -9,11 +9,11 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
-from chordwise.contract.job import Renamed
+from chordwise.contract.job import JobError, Renamed
 from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.document_sources import with_hash
 from pipeline.documents.document_store import Documents
-from pipeline.documents.duplicate_store import DocumentContent, Duplicates
+from pipeline.documents.duplicate_store import Content, Duplicates
 from pipeline.documents.reader_store import DocumentReaders
 from pipeline.jobs.ledger_store import Ledger, NewItem
 from pipeline.records import DocumentId, Generation, JobId, Namespace, Priority, TenantId, Upload
@@ -29,23 +29,13 @@ _DIGITS = (0, 8, 32)  # of the hash in an id; 0 is the id that was sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """A document of the batch that cannot be accepted, and the reason; it becomes a failed item."""
-
-    document_id: str | None
-    code: str
-    detail: str
-    pointer: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """One request's documents in order. Without ``priority`` its size decides. ``job_id``: of a repeatable request."""
 
     tenant_id: TenantId
     namespace: Namespace
     request_id: str
-    entries: Sequence[Upload | Refusal]
+    entries: Sequence[Upload | JobError]
     on_conflict: OnConflict = "replace"
     priority: Priority | None = None
     job_id: JobId | None = None
@@ -189,7 +179,7 @@ def _keep_both(batch: Batch, documents: Documents, duplicates: Duplicates) -> _N
     assigned = assign_ids(documents, duplicates, batch.namespace, uploads)
     items: list[NewItem] = []
     for ordinal, entry in enumerate(batch.entries):
-        if isinstance(entry, Refusal):
+        if isinstance(entry, JobError):
             items.append(_refused(ordinal, entry))
             continue
         document_id = assigned.ids.get(ordinal) or assigned.duplicated.get(ordinal)
@@ -212,12 +202,12 @@ def _keep_both(batch: Batch, documents: Documents, duplicates: Duplicates) -> _N
 
 def _item(
     ordinal: int,
-    entry: Upload | Refusal,
+    entry: Upload | JobError,
     numbered: dict[DocumentId, Generation],
     last: dict[DocumentId, int],
     batch: Batch,
 ) -> NewItem:
-    if isinstance(entry, Refusal):
+    if isinstance(entry, JobError):
         return _refused(ordinal, entry)
     if entry.document_id not in numbered:  # it exists, or another request created it while this waited for the rows
         if batch.on_conflict == "skip":
@@ -234,7 +224,7 @@ def _item(
     )
 
 
-def _refused(ordinal: int, entry: Refusal) -> NewItem:
+def _refused(ordinal: int, entry: JobError) -> NewItem:
     return NewItem(
         ordinal=ordinal,
         document_id=entry.document_id,
@@ -247,7 +237,7 @@ def _refused(ordinal: int, entry: Refusal) -> NewItem:
 
 def _exists(ordinal: int, entry: Upload, batch: Batch, why: str) -> NewItem:
     detail = f"document {entry.document_id} exists in namespace {batch.namespace} and {why}"
-    return _refused(ordinal, Refusal(document_id=entry.document_id, code="document_exists", detail=detail))
+    return _refused(ordinal, JobError(document_id=entry.document_id, code="document_exists", detail=detail))
 
 
 @dataclass(slots=True)
@@ -267,7 +257,7 @@ def assign_ids(
     a suffix from the hash of its bytes, so that equal bytes find their document. Documents stay locked until the
     transaction ends, and unchanged."""
     assigned = AssignedIds()
-    earlier: dict[DocumentId, DocumentContent] = {}  # by earlier uploads of the same request
+    earlier: dict[DocumentId, Content] = {}  # by earlier uploads of the same request
     waiting = dict(uploads)
     for digits in _DIGITS:
         wanted: defaultdict[DocumentId, list[int]] = defaultdict(list)
@@ -282,9 +272,7 @@ def assign_ids(
                 upload = waiting[ordinal]
                 if document_id in numbered and document_id not in contents:
                     assigned.ids[ordinal] = document_id
-                    content = DocumentContent(
-                        content_hash=hashlib.sha256(upload.body).digest(), source_uri=upload.source_uri
-                    )
+                    content = hashlib.sha256(upload.body).digest(), upload.source_uri
                     contents[document_id] = earlier[document_id] = content
                 elif _is_same(upload, contents.get(document_id)):
                     assigned.duplicated[ordinal] = document_id
@@ -306,9 +294,8 @@ def _digest(upload: Upload) -> bytes:
     return hashlib.sha256((upload.source_uri or "").encode() if upload.to_fetch else upload.body).digest()
 
 
-def _is_same(upload: Upload, content: DocumentContent | None) -> bool:
+def _is_same(upload: Upload, content: Content | None) -> bool:
     if content is None:
         return False
-    if upload.to_fetch:
-        return content.source_uri == upload.source_uri
-    return content.content_hash == _digest(upload)
+    content_hash, source_uri = content
+    return source_uri == upload.source_uri if upload.to_fetch else content_hash == _digest(upload)

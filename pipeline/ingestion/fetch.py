@@ -11,7 +11,7 @@ from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.errors import EmptyDocument, FetchUnavailable, LeaseLost, PipelineError, Rejected, Unavailable
 from pipeline.ingestion.claimed_items import Lease, end, give_up_or_retry
-from pipeline.ingestion.fetch_store import BytesLocation, FetchedPayloads
+from pipeline.ingestion.fetch_store import FetchedPayloads, Location
 from pipeline.ingestion.yield_turn import Ring
 from pipeline.jobs.ledger_store import ItemClaim, Ledger
 from pipeline.outbound.fetch_client import Fetched
@@ -47,7 +47,7 @@ class _Round:
     """Documents that were claimed together and are fetched in parallel."""
 
     def __init__(
-        self, tenant_id: TenantId, locations: Mapping[ItemClaim, BytesLocation], use: Resources, ring: Ring
+        self, tenant_id: TenantId, locations: Mapping[ItemClaim, Location], use: Resources, ring: Ring
     ) -> None:
         self._tenant_id = tenant_id
         self._locations = locations
@@ -61,7 +61,7 @@ class _Round:
     def carry_out(self) -> None:
         """Fetch until every document has ended or is lost to another worker. Never raises: the lease recovers it."""
         for claim, location in self._locations.items():
-            self._use.fetches.run(partial(self._fetch, claim, location))
+            self._use.fetches.run(partial(self._fetch, claim, location[0]))
         try:
             while self._lease.claims:
                 self._settle(self._next_endings())
@@ -74,11 +74,11 @@ class _Round:
         finally:
             self._give_back(self._slots)
 
-    def _fetch(self, claim: ItemClaim, location: BytesLocation) -> None:
+    def _fetch(self, claim: ItemClaim, uri: str) -> None:
         """Fetch one document; the work of one thread."""
         began = time.monotonic()
         try:
-            ending: Ending = self._use.fetcher.fetch(location.uri)
+            ending: Ending = self._use.fetcher.fetch(uri)
         except PipelineError as error:
             ending = error
         except Exception as error:
@@ -114,7 +114,7 @@ class _Round:
         """Write the results of fetches, those with bytes together, and release their items."""
         fetched: dict[ItemClaim, tuple[bytes, str]] = {}
         for claim, ending in endings.items():
-            payload = self._read(self._locations[claim], ending)
+            payload = self._read(self._locations[claim][1], ending)
             if isinstance(payload, tuple):
                 fetched[claim] = payload
             elif isinstance(payload, Rejected):
@@ -127,13 +127,13 @@ class _Round:
         for job_id in sorted({claim.job_id for claim in fetched}):
             self._ring(self._tenant_id, job_id)
 
-    def _read(self, location: BytesLocation, ending: Ending) -> tuple[bytes, str] | Exception:
+    def _read(self, expected: str, ending: Ending) -> tuple[bytes, str] | Exception:
         """Return the bytes with the media type to parse them as, or the error."""
         if isinstance(ending, Exception):
             return ending
         if not ending.body:
             return EmptyDocument("the server answered with nothing")
-        requested, _, parameters = location.media_type.partition(";")
+        requested, _, parameters = expected.partition(";")
         charset = charset_of(parameters)
         if requested == OCTETS:
             try:

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from pipeline.database.rows import TenantStore, by_namespace, generation_key, now
 from pipeline.database.statements import OF_GENERATION, same_generation, sql
@@ -10,26 +9,19 @@ from pipeline.jobs.ledger_store import ItemClaim
 from pipeline.jobs.states import Move, becomes, may
 from pipeline.records import Generation
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BytesLocation:
-    """The address of a generation's bytes. ``media_type``: the type to parse them as, or the mark for an unknown one."""
-
-    uri: str
-    media_type: str
+Location = tuple[str, str]  # the address of bytes, and the type to parse them as or the mark for an unknown one
 
 
 class FetchedPayloads(TenantStore):
     """One tenant's payloads that are still to be fetched."""
 
-    def locations(self, generations: Sequence[Generation]) -> dict[Generation, BytesLocation]:
+    def locations(self, generations: Sequence[Generation]) -> dict[Generation, Location]:
         """Return the location of each of these generations that has no bytes yet."""
-        locations: dict[Generation, BytesLocation] = {}
+        locations: dict[Generation, Location] = {}
         for namespace, group in by_namespace(generations):
             ids = [generation.document_id for generation in group]
             for document_id, number, uri, media_type in self._run(_LOCATIONS, namespace=namespace, ids=ids):
-                location = BytesLocation(uri=uri, media_type=media_type)
-                locations[self._generation(namespace, document_id, number)] = location
+                locations[self._generation(namespace, document_id, number)] = uri, media_type
         return {generation: locations[generation] for generation in generations if generation in locations}
 
     def store(self, generation: Generation, body: bytes, *, media_type: str) -> None:

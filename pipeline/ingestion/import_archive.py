@@ -1,7 +1,6 @@
 """Import a part of an archive: its documents become a job like any other, and the part is recorded with it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import structlog
@@ -19,19 +18,16 @@ from pipeline.tenants.audit_store import Audit
 
 log = structlog.get_logger(__name__)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartOutcome:
-    """The outcome of a part. ``differs``: another part of this number was accepted before, and is kept."""
-
-    status: Literal["accepted", "present", "differs"]
-    part: ImportedPart
+PartStatus = Literal["accepted", "present", "differs"]
 
 
-def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[[AcceptedJob], None]) -> PartOutcome:
-    """Accept a part's documents, with the part in one transaction; repeating changes nothing. Raises as ``accept``."""
+def receive_part(
+    batch: Batch, part: NewPart, use: Resources, *, ring: Callable[[AcceptedJob], None]
+) -> tuple[PartStatus, ImportedPart]:
+    """Accept a part's documents, with the part in one transaction; repeating changes nothing. ``differs``: another part of
+    this number was accepted before, and is kept. Raises as ``accept``."""
     stored = _stored_part(batch, part, use)
-    status: Literal["accepted", "present"] = "present"
+    status: PartStatus = "present"
     if stored is None:
 
         def note(connection: Connection, accepted: AcceptedJob) -> None:
@@ -46,7 +42,7 @@ def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[
         stored = _stored_part(batch, part, use)
         if stored is None:
             raise PartKnown(f"part {part.number} was accepted, and its namespace was deleted since")
-    return PartOutcome(status=status if stored.sha256 == part.sha256.hex() else "differs", part=stored)
+    return status if stored.sha256 == part.sha256.hex() else "differs", stored
 
 
 def parts_of(tenant_id: TenantId, namespace: Namespace, import_id: str, use: Resources) -> list[ImportedPart]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from chordwise.contract.job import JobError
 from pipeline.errors import MalformedDocument
 from pipeline.examples.checks import Checked, check
 from pipeline.examples.example import Book, Category, Flaw, upload_of
@@ -12,7 +13,7 @@ from pipeline.examples.json_book import json_tables
 from pipeline.examples.report import MOST_FLAWS, findings, flaws, pointer_to
 from pipeline.examples.workbook_book import workbook_tables
 from pipeline.filters import lenient_json
-from pipeline.ingestion.accept import AcceptedJob, Batch, Refusal, accept
+from pipeline.ingestion.accept import AcceptedJob, Batch, accept
 from pipeline.jobs.computation import BookForm, Computation, Done
 from pipeline.outbound import json_limits
 from pipeline.parsing.encodings import decode
@@ -100,10 +101,10 @@ def _report(checked: Checked, accepted: AcceptedJob | None, refused_because: str
     return {"job_id": accepted.job_id, "status": "queued", "total": accepted.total, **report}
 
 
-def _refusal(row: list[Flaw]) -> Refusal:
+def _refusal(row: list[Flaw]) -> JobError:
     first = row[0]
     more = f"; and {len(row) - 1} more in this row" if len(row) > 1 else ""
-    return Refusal(document_id=None, code=f"example_{first.code}", detail=f"{first}{more}", pointer=pointer_to(first))
+    return JobError(document_id=None, code=f"example_{first.code}", detail=f"{first}{more}", pointer=pointer_to(first))
 
 
 def _why(checked: Checked) -> str:

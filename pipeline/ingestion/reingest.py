@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from chordwise.contract.document import GenerationList
 from pipeline.archives.archive import is_packed
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.documents.document_store import Documents
-from pipeline.documents.document_views import History
 from pipeline.documents.generation_store import Generations, StoredUpload
 from pipeline.errors import GenerationNotKept, NotReingestible, PreconditionFailed
 from pipeline.ingestion.accept import AcceptedJob, Batch, open_job, quotas
@@ -175,13 +175,13 @@ def roll_back(
         return open_job(work, job, [item], ring=ring)
 
 
-def _target(history: History, to: int | None) -> int:
-    retained = [entry.generation for entry in history.generations if entry.state == "previous"]
+def _target(history: GenerationList, to: int | None) -> int:
+    retained = [entry.generation for entry in history.data if entry.state == "previous"]
     if to is None and retained:
         return retained[0]
     if to in retained:
         return to
-    if to is not None and any(entry.generation == to and entry.state == "shown" for entry in history.generations):
+    if to is not None and any(entry.generation == to and entry.state == "shown" for entry in history.data):
         raise GenerationNotKept(f"generation {to} is what is shown")
     detail = "no earlier generation of this document is kept" if to is None else f"generation {to} is not kept"
     raise GenerationNotKept(detail)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NewType
 
+from chordwise.contract.tenant import AuditActor
 from pipeline import errors
 from pipeline.errors import PipelineError
-from pipeline.records import Actor, TenantId
+from pipeline.records import TenantId
 
 ComputationId = NewType("ComputationId", str)
 
@@ -70,7 +71,7 @@ class Computation:
     asked: Mapping[str, Any]
     body: bytes = b""
     request_id: str = ""
-    actor: Actor = field(default_factory=Actor)
+    actor: AuditActor = field(default_factory=AuditActor)
     step: int = 0
     state: Mapping[str, Any] | None = None
 

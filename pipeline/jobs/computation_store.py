@@ -12,6 +12,7 @@ import orjson
 import redis
 from sqlalchemy import Connection, Engine
 
+from chordwise.contract.tenant import AuditActor
 from pipeline.database.engines import redis_errors
 from pipeline.database.redis_memory import UNLIMITED, ReadMemory
 from pipeline.database.rows import TenantStore, now
@@ -30,7 +31,7 @@ from pipeline.jobs.computation import (
     error_from_json,
 )
 from pipeline.query.wake_names import WAKE_CHANNEL
-from pipeline.records import Actor, TenantId
+from pipeline.records import TenantId
 from pipeline.tenants.answer_memory_store import too_many_answers
 
 _PIECE: Final = 1024 * 1024  # bytes per row in MySQL, so that no statement is large
@@ -130,7 +131,7 @@ class Computations:
             asked=request["asked"],
             body=self._fetch(computation_id) if request["in_mysql"] else body,
             request_id=request["request_id"],
-            actor=Actor(**{**request["actor"], "scopes": tuple(request["actor"]["scopes"])}),
+            actor=AuditActor(**{**request["actor"], "scopes": tuple(request["actor"]["scopes"])}),
             step=step,
             state=None if state is None else orjson.loads(state),
         )

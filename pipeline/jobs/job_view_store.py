@@ -10,31 +10,29 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from chordwise.contract.job import FoundMatch
+from chordwise.contract.job import FoundMatch, Item, Job, JobError, Usage
 from pipeline.database.mysql_tables import jobs
 from pipeline.database.rows import TenantStore, now, record_of, to_naive
 from pipeline.database.statements import columns, same_document, same_generation, sql
 from pipeline.documents.document_store import encoding_of
+from pipeline.documents.document_views import encoding_fields
 from pipeline.documents.duplicate_store import Duplicates, is_duplicate
 from pipeline.documents.outcome_store import STATUS, WORKED_ON
 from pipeline.jobs.job_views import (
-    Failure,
     FailurePosition,
     Fingerprint,
-    ItemView,
     JobFilter,
     JobStatus,
-    JobView,
     Snapshot,
     WaitingReason,
     waiting_reason,
 )
 from pipeline.jobs.turn_store import workers_seen
 from pipeline.records import DocumentId, ItemState, JobId, Namespace, Stage
-from pipeline.tenants.usage import UsageCounts, UsageRow
-from pipeline.tenants.usage_store import Usage
+from pipeline.tenants.usage_store import Usage as JobUsage
 
 _ERRORS_SHOWN = 100
+_UNUSED = Usage(tokens=0, requests=0, texts=0, cached=0, saved_tokens=0, cost=0.0)
 _WORKER_SEEN_S = 15  # longer than the batch of a worker that is well; one that holds a lease is seen by that
 _STAGES = tuple(Stage)
 
@@ -62,7 +60,7 @@ _CONDITIONS: dict[JobStatus, str] = {
 class JobViews(TenantStore):
     """One tenant's jobs, for reading."""
 
-    def one(self, job_id: JobId) -> JobView | None:
+    def one(self, job_id: JobId) -> Job | None:
         """Return the job with its first hundred errors, or None."""
         return next(iter(self._viewed("AND job_id = :job", {"job": job_id}, limit=1, errors=True)), None)
 
@@ -72,9 +70,7 @@ class JobViews(TenantStore):
         finished = self._run(statement, job=job_id).scalar_one_or_none()
         return None if finished is None else bool(finished)
 
-    def newest(
-        self, chosen: JobFilter | None = None, *, before: tuple[datetime, str] | None, limit: int
-    ) -> list[JobView]:
+    def newest(self, chosen: JobFilter | None = None, *, before: tuple[datetime, str] | None, limit: int) -> list[Job]:
         """Return the chosen jobs older than the ``before`` cursor, newest first."""
         chosen = chosen or JobFilter()
         since, until = (None if time is None else to_naive(time) for time in (chosen.since, chosen.until))
@@ -94,7 +90,7 @@ class JobViews(TenantStore):
             values |= {"before": to_naive(before[0]), "before_job": before[1]}
         return self._viewed(" ".join(where), values, limit=limit, errors=False)
 
-    def beginning_with(self, prefix: str, *, limit: int) -> list[JobView]:
+    def beginning_with(self, prefix: str, *, limit: int) -> list[Job]:
         """Return jobs whose id begins with ``prefix``, hexadecimal digits and hyphens; by id."""
         return self._viewed("AND job_id LIKE :prefix", {"prefix": f"{prefix}%"}, limit=limit, errors=False)
 
@@ -107,7 +103,7 @@ class JobViews(TenantStore):
         limit: int,
         duplicates: bool = False,
         warned: bool = False,
-    ) -> list[ItemView]:
+    ) -> list[Item]:
         """Return items by ordinal above ``after``; ``duplicates``: only those whose document duplicates another;
         ``warned``: only those with a warning about their text."""
         conditions = {"i.state = :state": status, is_duplicate("i"): duplicates, _IS_WARNED: warned}
@@ -118,7 +114,9 @@ class JobViews(TenantStore):
             ids = [DocumentId(row.document_id) for row in rows if row.document_id and row.code is None]
             originals = Duplicates(self._connection, self._tenant_id).of(Namespace(rows[0].namespace), ids)
         return [
-            record_of(ItemView, row, encoding=encoding_of(row.encoding), duplicate_of=originals.get(row.document_id))
+            record_of(
+                Item, row, **encoding_fields(encoding_of(row.encoding)), duplicate_of=originals.get(row.document_id)
+            )
             for row in rows
         ]
 
@@ -140,23 +138,22 @@ class JobViews(TenantStore):
             waiting_reason=self.waiting_reason(job, items) if reasons and not job.finished_at else None,
         )
 
-    def failures(self, job_id: JobId, *, after: FailurePosition, limit: int) -> list[Failure]:
+    def failures(self, job_id: JobId, *, after: FailurePosition, limit: int) -> list[tuple[FailurePosition, JobError]]:
         """Return failed items in the order of failing, after ``after``, without those queued again since."""
         rows = self._run(_FAILURES, job=job_id, revision=after.revision, ordinal=after.ordinal, limit=limit)
-        return [record_of(Failure, row, position=record_of(FailurePosition, row)) for row in rows]
+        return [(record_of(FailurePosition, row), record_of(JobError, row)) for row in rows]
 
     def fingerprints(self, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
         """Return values to compare to see whether a job has changed. One statement for all."""
         rows = self._run(_FINGERPRINTS, jobs=list(job_ids))
         return {JobId(job_id): (revision, served_at) for job_id, revision, served_at in rows}
 
-    def _viewed(self, where: str, values: Mapping[str, object], *, limit: int, errors: bool) -> list[JobView]:
+    def _viewed(self, where: str, values: Mapping[str, object], *, limit: int, errors: bool) -> list[Job]:
         jobs = self._run(_JOBS.format(where=where), limit=limit, **values).all()
-        usage = Usage(self._connection, self._tenant_id).of_jobs([JobId(job.job_id) for job in jobs])
-        unused = UsageRow(key="", counts=UsageCounts())
-        return [self._view(job, usage.get(job.job_id, unused), errors=errors) for job in jobs]
+        usage = JobUsage(self._connection, self._tenant_id).of_jobs([JobId(job.job_id) for job in jobs])
+        return [self._view(job, usage.get(JobId(job.job_id), _UNUSED), errors=errors) for job in jobs]
 
-    def _view(self, job: Any, usage: UsageRow, *, errors: bool) -> JobView:
+    def _view(self, job: Any, usage: Usage, *, errors: bool) -> Job:
         job_id = JobId(job.job_id)
         rows = self._run(_COUNTS, job=job_id).all()
         by_state, stages = count_items(rows)
@@ -165,7 +162,7 @@ class JobViews(TenantStore):
             if row.outcome is not None:
                 outcomes[row.outcome] += row.items
         return record_of(
-            JobView,
+            Job,
             job,
             status=status_of(by_state),
             **{state.value: by_state[state] for state in (ItemState.SUCCEEDED, ItemState.FAILED, ItemState.CANCELLED)},
@@ -174,8 +171,15 @@ class JobViews(TenantStore):
             waiting_reason=None if job.finished_at else self.waiting_reason(job, by_state),
             stages=stages,
             outcomes=dict(outcomes),
-            errors=tuple(self.items(job_id, status=ItemState.FAILED, after=-1, limit=_ERRORS_SHOWN)) if errors else (),
+            errors=self._errors(job_id) if errors else (),
             usage=usage,
+        )
+
+    def _errors(self, job_id: JobId) -> tuple[JobError, ...]:
+        failed = self.items(job_id, status=ItemState.FAILED, after=-1, limit=_ERRORS_SHOWN)
+        return tuple(
+            JobError(document_id=item.document_id, code=item.code or "", detail=item.detail, pointer=item.pointer)
+            for item in failed
         )
 
     def waiting_reason(self, job: Any, by_state: dict[ItemState, int]) -> WaitingReason | None:
@@ -217,7 +221,7 @@ def status_of(items: dict[ItemState, int]) -> str:
 
 
 _JOBS = (
-    f"SELECT {columns(jobs, JobView)}, served_at FROM jobs"
+    f"SELECT {columns(jobs, Job)}, served_at FROM jobs"
     " WHERE tenant_id = :tenant {where} ORDER BY created_at DESC, job_id DESC LIMIT :limit"
 )
 

@@ -12,8 +12,7 @@ from datetime import datetime, timedelta
 
 from chordwise.contract.job import JobState, PayloadReference
 from chordwise.contract.job import JobStatus as JobStatus
-from pipeline.records import Encoding, FailureReason, ItemState, JobId
-from pipeline.tenants.usage import UsageRow
+from pipeline.records import FailureReason, ItemState, JobId
 
 # A job may wait this long before it is worth a word; workers look for work more often than this.
 PATIENCE = timedelta(seconds=5)
@@ -57,43 +56,6 @@ BACKLOG_STATES = ("due", "later", "running", "paused")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ItemView:
-    """One entry of a job."""
-
-    ordinal: int
-    document_id: str | None
-    status: str
-    stage: str
-    outcome: str | None
-    chunks: int
-    reused: int
-    attempts: int
-    code: str | None
-    detail: str | None
-    pointer: str | None
-    updated_at: datetime
-    encoding: Encoding | None = None
-    requested_id: str | None = None
-    duplicate_of: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobView(JobState):
-    """A job with its counters. ``stages``: the items that have finished each step; ``outcomes``: the items by outcome;
-    ``reused``: chunks that needed no embedding; ``usage``: the cost of embedding the others."""
-
-    job_id: JobId
-    succeeded: int
-    failed: int
-    cancelled: int
-    reused: int
-    priority: str
-    outcomes: dict[str, int]
-    errors: tuple[ItemView, ...]
-    usage: UsageRow
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot(JobState):
     """A job with counters of one moment. ``stages``: the items that have finished each step."""
 
@@ -113,17 +75,6 @@ class FailurePosition:
 
     revision: int = 0
     ordinal: int = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """A failed item, and its position in the order of failures of its job."""
-
-    position: FailurePosition
-    document_id: str | None
-    code: str
-    detail: str | None
-    pointer: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,15 +190,11 @@ _LEAST_DONE = 10
 _STEADY = 2.0  # how much faster one half of the sample may be than the other
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgressRate:
-    """``rate``: items per second over the last 30 s at most; ``eta_s``: seconds until the rest is done at this rate."""
-
-    rate: float
-    eta_s: float | None
+# Items per second over the last 30 s at most, and the seconds until the rest is done at this rate.
+Pace = tuple[float, float | None]
 
 
-def pace(seen: Sequence[tuple[float, int]], *, remaining: int) -> ProgressRate | None:
+def pace(seen: Sequence[tuple[float, int]], *, remaining: int) -> Pace | None:
     """Return the pace from (seconds, ended items), oldest first; None below 5 s or 10 items, or if the halves of the
     sample differ by more than a factor of 2."""
     recent = [(at, done) for at, done in seen if seen[-1][0] - at <= WINDOW_S] if seen else []
@@ -260,4 +207,4 @@ def pace(seen: Sequence[tuple[float, int]], *, remaining: int) -> ProgressRate |
     middle_at, middle = min(recent[1:-1], key=lambda point: abs(point[0] - (first_at + last_at) / 2))
     halves = sorted([(middle - first) / (middle_at - first_at), (last - middle) / (last_at - middle_at)])
     steady = halves[0] > 0 and halves[1] / halves[0] <= _STEADY
-    return ProgressRate(rate=rate, eta_s=remaining / rate if steady else None)
+    return rate, remaining / rate if steady else None

@@ -6,6 +6,7 @@ import enum
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pipeline.database.worker_heartbeats import FORGOTTEN_S, DiskSpace, HostState, ProcessSign, ProcessState
 from pipeline.embedding.space_store import TableShape
@@ -101,15 +102,6 @@ class WorkerFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedisFacts:
-    """``maxmemory`` in bytes, 0 for no limit."""
-
-    policy: str
-    maxmemory: int
-    used_memory: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FlowerFacts:
     """Flower's response without a password. ``status`` None: no answer. ``public``: answering addresses that anyone may
     reach. ``elsewhere``: other answering addresses of this machine although it should be on loopback."""
@@ -155,17 +147,20 @@ def visibility(
     return ok(check, detail)
 
 
-def eviction(check: str, facts: RedisFacts | None) -> CheckResult:
-    """Check that a full Redis evicts neither messages nor running queries. ``facts`` None: reading is not allowed."""
-    if facts is None:
+def eviction(check: str, memory: Mapping[str, Any] | None) -> CheckResult:
+    """Check that a full Redis evicts neither messages nor running queries. ``memory``: that section of INFO; None: reading is
+    not allowed."""
+    if memory is None:
         advice = "check by hand that maxmemory-policy is noeviction, or give the user +info: docs/install.md"
         return warning(check, "the user may not run INFO, so maxmemory-policy cannot be read", advice)
-    limit = f"{facts.maxmemory // 2**20} MiB" if facts.maxmemory else "no limit"
-    detail = f"maxmemory-policy {facts.policy}, {limit}, {facts.used_memory // 2**20} MiB used"
-    if facts.policy != "noeviction":
+    policy = str(memory.get("maxmemory_policy", "unknown"))
+    most, used = int(memory.get("maxmemory", 0)), int(memory.get("used_memory", 0))
+    limit = f"{most // 2**20} MiB" if most else "no limit"
+    detail = f"maxmemory-policy {policy}, {limit}, {used // 2**20} MiB used"
+    if policy != "noeviction":
         advice = "set maxmemory-policy noeviction in redis.conf: a full Redis drops messages and running queries"
         return failed(check, detail, advice)
-    if facts.maxmemory and facts.used_memory > 0.7 * facts.maxmemory:
+    if most and used > 0.7 * most:
         advice = "raise maxmemory or shorten CHORDWISE_QUERY_TTL_S (docs/sizing.md): a full Redis refuses every write"
         return warning(check, detail, advice)
     return ok(check, detail)

@@ -20,7 +20,7 @@ from pipeline.documents import alignment_store
 from pipeline.embedding import space_store
 from pipeline.errors import Misconfigured, Unavailable, WrongInstallation
 from pipeline.maintenance import doctor
-from pipeline.maintenance.doctor import CheckResult, RedisFacts
+from pipeline.maintenance.doctor import CheckResult
 from pipeline.maintenance.migrate_schema import check
 from pipeline.metrics.meter_store import read_totals
 from pipeline.models.make_models import check_embedder
@@ -213,12 +213,7 @@ def eviction(name: str, client: redis.Redis) -> CheckResult:
             memory: dict[str, Any] = client.info("memory")  # type: ignore[assignment]
         except redis.exceptions.NoPermissionError:
             return doctor.eviction(name, None)
-    facts = RedisFacts(
-        policy=str(memory.get("maxmemory_policy", "unknown")),
-        maxmemory=int(memory.get("maxmemory", 0)),
-        used_memory=int(memory.get("used_memory", 0)),
-    )
-    return doctor.eviction(name, facts)
+    return doctor.eviction(name, memory)
 
 
 def vectors(use: Resources) -> list[CheckResult]:

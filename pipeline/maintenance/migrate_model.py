@@ -8,41 +8,32 @@ older chunks suffices and the next proves it. A step may fail or run twice.
 import random
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import structlog
 
-from chordwise.contract.migration import MigrationProgress
+from chordwise.contract.migration import Comparison, EmbeddingMigration
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_store import Chunks
 from pipeline.embedding import space_store
 from pipeline.embedding.migration_store import MigrationState, ModelMigration, ModelMigrations
-from pipeline.embedding.model_comparison import ComparedQuery, ComparisonResult, Gate, GoldenQuery, judge
+from pipeline.embedding.model_comparison import ComparedQuery, Gate, GoldenQuery, judge
 from pipeline.errors import MigrationRefused
 from pipeline.maintenance import sample_query_store
 from pipeline.models.local_embedder import query_vectors
 from pipeline.models.make_models import check_embedder, make_space_embedder
 from pipeline.models.ports import Matrix
 from pipeline.outages import tolerate_outage
+from pipeline.query.request import copied
 from pipeline.records import EmbeddingSpace, Filters
 from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)
 
 _KNOWN_EVERYWHERE_S = 3.0  # by then every process has read the pointer again
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MigrationStatus:
-    """A migration, its progress, the documents without standby vectors, and the space that searches use."""
-
-    migration: ModelMigration
-    progress: MigrationProgress
-    behind: int
-    active: int
 
 
 def start(provider: str, model: str, dimension: int, service: str, use: Resources) -> ModelMigration:
@@ -93,7 +84,7 @@ def _resettled(active: EmbeddingSpace, use: Resources) -> EmbeddingSpace:
     return replace(active, service="default")
 
 
-def status(number: int, use: Resources) -> MigrationStatus | None:
+def status(number: int, use: Resources) -> EmbeddingMigration | None:
     """Return the status of a migration, None if there never was one of this number."""
     with unit_of_work(use.mysql) as work:
         migrations = ModelMigrations(work.connection)
@@ -101,21 +92,25 @@ def status(number: int, use: Resources) -> MigrationStatus | None:
         return None if migration is None else _status(work.connection, migration, use)
 
 
-def every_status(use: Resources) -> list[MigrationStatus]:
+def every_status(use: Resources) -> list[EmbeddingMigration]:
     """Return all migrations, latest first."""
     with unit_of_work(use.mysql) as work:
         return [_status(work.connection, migration, use) for migration in ModelMigrations(work.connection).every()]
 
 
-def _status(connection: Any, migration: ModelMigration, use: Resources) -> MigrationStatus:
+def _status(connection: Any, migration: ModelMigration, use: Resources) -> EmbeddingMigration:
     live = space_store.live(connection, use.spaces.base)
     standby = live.standby.number if live.standby else 0
     is_its_own = standby in (migration.space.number, migration.source)
-    return MigrationStatus(
-        migration=migration,
-        progress=ModelMigrations(connection).progress(migration.space.number, migration.pass_number),
+    space, comparison = migration.space, migration.comparison
+    return copied(
+        EmbeddingMigration,
+        migration,
+        **{name: getattr(space, name) for name in ("number", "provider", "model", "dimension", "service")},
+        active=live.active.number == space.number,
+        progress=ModelMigrations(connection).progress(space.number, migration.pass_number),
         behind=space_store.backlog_size(connection, standby) if standby and is_its_own else 0,
-        active=live.active.number,
+        comparison=None if comparison is None else Comparison(**comparison),
     )
 
 
@@ -191,7 +186,7 @@ _READ_AHEAD = 4  # chunks read for each one wanted: some belong to generations t
 
 def compare_models(
     number: int, queries: Sequence[GoldenQuery], gate: Gate, use: Resources, *, sample: int
-) -> ComparisonResult:
+) -> Comparison:
     """Ask both models, judge, and store the verdict with the migration; ``switch`` requires a passed one. Without
     ``queries`` up to ``sample`` come from searches or the texts. Only numbers are stored. Raises MigrationRefused, and
     the models' errors."""
@@ -207,11 +202,9 @@ def compare_models(
         raise MigrationRefused(f"space {migration.source} is not live any more")
     compared = list(queries) or sampled(sample, use)
     answered = _ask_both(compared, source, migration.space, gate.k, use)
-    verdict = judge(answered, gate)
+    verdict = judge(answered, gate, sampled=not queries, at=datetime.now(UTC))
     with unit_of_work(use.mysql) as work:
-        result: dict[str, Any] = {**asdict(verdict), **asdict(gate), "sampled": not queries}
-        result["compared_at"] = datetime.now(UTC).isoformat()
-        ModelMigrations(work.connection).record_comparison(number, result)
+        ModelMigrations(work.connection).record_comparison(number, verdict)
     log.info("models_compared", space=number, queries=verdict.queries, overlap=verdict.overlap, passed=verdict.passed)
     return verdict
 

@@ -26,7 +26,7 @@ from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.document_views import OwnedChunk
 from pipeline.documents.followed_store import tenants_with_due_sources
 from pipeline.documents.generation_store import RetainedGenerations, Retired, tenants_with_expired, tenants_with_retired
-from pipeline.documents.owned_chunk_store import OutdatedGeneration, OutdatedTerms, tenants_with_outdated_terms
+from pipeline.documents.owned_chunk_store import OutdatedTerms, tenants_with_outdated_terms
 from pipeline.errors import TenantGone, Unavailable
 from pipeline.ingestion.claimed_items import close_jobs
 from pipeline.ingestion.yield_turn import Ring, is_left_alone
@@ -37,7 +37,7 @@ from pipeline.jobs.turn_store import Turns
 from pipeline.keyword.indexed_fields import IndexedTokens, indexed
 from pipeline.keyword.terms import tokenizer_of
 from pipeline.maintenance.erase import settling_time
-from pipeline.records import ChunkId, DocumentId, IngestQueue, JobId, Namespace, TenantId
+from pipeline.records import ChunkId, DocumentId, Generation, IngestQueue, JobId, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.erasure_store import tenants_with_unsettled_erasure
 from pipeline.tenants.idempotency_store import IdempotencyKeys, tenants_with_expired_keys
@@ -177,37 +177,37 @@ def renew_terms(tenant_id: TenantId, use: Resources) -> int:
             due = OutdatedTerms(work.connection, tenant_id).due(limit=_DOCUMENTS_AT_ONCE)
             if not due:
                 break
-            namespace = due[0].generation.scope.namespace
-            batch = _bounded([item for item in due if item.generation.scope.namespace == namespace])
+            namespace = due[0][0].scope.namespace
+            batch = _bounded([item for item in due if item[0].scope.namespace == namespace])
             changed += _renew(tenant_id, namespace, batch, work)
     if changed:
         log.info("terms_renewed", tenant_id=tenant_id, chunks=changed)
     return changed
 
 
-def _bounded(due: list[OutdatedGeneration]) -> list[OutdatedGeneration]:
-    """Return the first of them, as many as have few chunks together, and one at least."""
-    sizes = accumulate(item.chunk_count for item in due)
-    return due[: max(1, sum(size <= _CHUNKS_AT_ONCE for size in sizes))]
+def _bounded(due: list[tuple[Generation, int]]) -> list[Generation]:
+    """Return the first of these generations with chunks, as many as have few chunks together, and one at least."""
+    sizes = accumulate(chunks for _, chunks in due)
+    return [generation for generation, _ in due[: max(1, sum(size <= _CHUNKS_AT_ONCE for size in sizes))]]
 
 
-def _renew(tenant_id: TenantId, namespace: Namespace, due: list[OutdatedGeneration], work: UnitOfWork) -> int:
+def _renew(tenant_id: TenantId, namespace: Namespace, due: list[Generation], work: UnitOfWork) -> int:
     outdated = OutdatedTerms(work.connection, tenant_id)
-    ChunkEdits(work.connection, tenant_id).lock(namespace, sorted({item.generation.document_id for item in due}))
+    ChunkEdits(work.connection, tenant_id).lock(namespace, sorted({generation.document_id for generation in due}))
     rewritten: list[tuple[ChunkId, IndexedTokens]] = []
     changed: set[DocumentId] = set()
     removed: list[int] = []
     added: list[int] = []
-    for item in due:
-        chunks, is_shown = outdated.chunks(item.generation)
+    for generation in due:
+        chunks, is_shown = outdated.chunks(generation)
         for chunk, tokens in _differing(chunks):
             rewritten.append((chunk.chunk_id, tokens))
             if is_shown:
-                changed.add(item.generation.document_id)
+                changed.add(generation.document_id)
                 removed += [len(chunk.terms)] if chunk.enabled else []
                 added += [len(tokens.terms)] if chunk.enabled else []
     outdated.rewrite(rewritten)
-    outdated.mark_renewed([item.generation for item in due])
+    outdated.mark_renewed(due)
     if changed:
         Namespaces(work.connection, tenant_id).revise(namespace, sorted(changed), added=added, removed=removed)
     return len(rewritten)

@@ -209,12 +209,12 @@ def compare(
     """Compare page by page, yielding where the next begins (None: the end). ``limit``: the most deletions, None for any."""
     position: ComparePosition | None = start
     while position is not None:
-        page, document_ids = _page(stores, position, chunks=page_chunks)
+        (_, last), document_ids = _page(stores, position, chunks=page_chunks)
         counts = AlignmentCounts()
         if document_ids:
             counts = compare_documents(stores, document_ids, repair=repair, limit=limit)
-        if page.last is not None:
-            position = ComparePosition(phase=position.phase, after=page.last)
+        if last is not None:
+            position = ComparePosition(phase=position.phase, after=last)
         else:
             position = ComparePosition(phase=VECTORS) if position.phase == DOCUMENTS else None
         yield position, counts
@@ -263,11 +263,11 @@ def _page(
     if position.phase == DOCUMENTS:
         with unit_of_work(use.mysql) as work:
             page = stores.rows(work.connection).page(namespace, **bounds)
-        return page, page.document_ids
+        return page, page[0]
     page = stores.vectors.page(namespace, **bounds)
     with unit_of_work(use.mysql) as work:
-        documents = stores.rows(work.connection).documents(namespace, page.document_ids)
-    return page, tuple(document_id for document_id in page.document_ids if document_id not in documents)
+        documents = stores.rows(work.connection).documents(namespace, page[0])
+    return page, tuple(document_id for document_id in page[0] if document_id not in documents)
 
 
 def compare_documents(

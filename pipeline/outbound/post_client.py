@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,11 +14,11 @@ import httpx
 
 from pipeline.deadline import Deadline
 from pipeline.outbound.addresses import Network, is_address, may_connect
-from pipeline.outbound.connect_client import start_look_up
+from pipeline.outbound.connect_client import REFUSED_AFTER_S, start_look_up, within
 
 CONNECT_S = 5.0
 TOTAL_S = 15.0  # from looking up the name to the head of the answer
-REFUSED_AFTER_S = 1.0  # from the start of a look-up to the refusal of the name, the same for every reason
+_NAME_S = 5.0  # to look up a name while its tenant waits
 LONGEST_URL = 2048
 
 
@@ -62,16 +63,29 @@ def resolve_host(host: str, *, port: int = 0, permitted: Sequence[Network]) -> l
     try:
         entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise not_allowed(host) from None
+        raise _not_allowed(host) from None
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
     allowed = [address for address in addresses if may_connect(address, permitted=permitted)]
     if not allowed:
-        raise not_allowed(host)
+        raise _not_allowed(host)
     return allowed
 
 
-def not_allowed(host: str) -> NotAllowed:
-    """Return the refusal of a host, which is the same for every reason."""
+def require_host(host: str, *, permitted: Sequence[Network]) -> None:
+    """Raise NotAllowed for a host without a connectable address, a private one like one that does not exist, and after the
+    same time. Blocking."""
+    refusal = Deadline.after(REFUSED_AFTER_S)
+    try:
+        within(lambda: resolve_host(host, permitted=permitted), seconds=_NAME_S)
+    except TimeoutError:
+        raise _not_allowed(host) from None
+    except NotAllowed:
+        if not is_address(host):
+            time.sleep(refusal.left_s())
+        raise
+
+
+def _not_allowed(host: str) -> NotAllowed:
     return NotAllowed("address_not_allowed", f"the host {host} has no address that this installation may call")
 
 

@@ -9,23 +9,13 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Field
 
 from chordwise.contract.answer import Degradation as Degradation
+from chordwise.contract.tenant import AuditActor
 from pipeline.deadline import Deadline
 from pipeline.filters.python_filters import HitConditions, condition_as_json
 from pipeline.filters.readers import Principals
 from pipeline.query.keywords import Background
 from pipeline.query.plan import Plan, SelectionPlan
-from pipeline.records import (
-    Actor,
-    Caps,
-    ChannelName,
-    ChunkId,
-    Comparison,
-    Compound,
-    Filters,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.records import Caps, ChannelName, ChunkId, Comparison, Compound, Filters, Namespace, QueryId, TenantId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +103,7 @@ class Query:
     understanding: Understanding | None = None
     model_steps: tuple[Step, ...] = ()  # the model's steps while the channels search
     embedding_space: int | None = None  # every part of a query uses the same one, whatever is switched meanwhile
-    asked_by: Actor = field(default_factory=Actor)
+    asked_by: AuditActor = field(default_factory=AuditActor)
     cache_key: str = ""  # where the answer may be kept for the same question; empty keeps it nowhere
     stamps: Mapping[Namespace, str] = field(
         default_factory=dict

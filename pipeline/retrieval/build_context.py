@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from chordwise.contract.entity import EntityShape
 from pipeline.answer.mask_answers import masked_texts, masked_value
 from pipeline.answer.result import AnswerContext
 from pipeline.chunking.strategies.question_answer import pair_of
 from pipeline.chunking.tokens import count_tokens
 from pipeline.database.unit_of_work import reading
 from pipeline.documents.parent_store import Parents, whole_documents, windows
-from pipeline.entities.entity import EntityState, name_key
+from pipeline.entities.entity import name_key
 from pipeline.entities.entity_store import Entities
 from pipeline.models.tokenizer import fewest_tokens
 from pipeline.query.plan import ContextOptions
@@ -56,7 +57,7 @@ def states_named(query: Query, passages: Sequence[Hydrated], use: Resources) -> 
     if not named:
         return []
 
-    def read() -> dict[tuple[str, str], list[EntityState]]:
+    def read() -> dict[tuple[str, str], list[EntityShape]]:
         with reading(use.mysql) as connection:
             return Entities(connection, query.tenant_id).named(named, as_of=query.filters.story_time)
 

@@ -5,9 +5,10 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from chordwise.contract.job import JobError
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.errors import QuotaExceeded
-from pipeline.ingestion.accept import AcceptedJob, Refusal, quotas
+from pipeline.ingestion.accept import AcceptedJob, quotas
 from pipeline.jobs.ledger_store import Ledger, NewItem
 from pipeline.jobs.question_store import KEPT, Questions, repeats
 from pipeline.query.compression import compressed
@@ -25,7 +26,7 @@ SEVERAL: Final = Namespace("*")  # as a job's namespace, where its queries name 
 @retry_conflicts()
 def submit_batch(
     tenant_id: TenantId,
-    queries: Sequence[tuple[str | None, Query | Refusal]],
+    queries: Sequence[tuple[str | None, Query | JobError]],
     use: Resources,
     *,
     owner: str,
@@ -55,14 +56,14 @@ def submit_batch(
     return accepted
 
 
-def _items(queries: Sequence[tuple[str | None, Query | Refusal]]) -> tuple[list[NewItem], Mapping[int, bytes]]:
+def _items(queries: Sequence[tuple[str | None, Query | JobError]]) -> tuple[list[NewItem], Mapping[int, bytes]]:
     """Return the items of the job, and what is stored for those that wait: the query, or a reference to the first one
     that differs from it in nothing that an answer depends on."""
     items: list[NewItem] = []
     bodies: dict[int, bytes] = {}
     first: dict[bytes, int] = {}
     for ordinal, (own_id, query) in enumerate(queries):
-        if isinstance(query, Refusal):
+        if isinstance(query, JobError):
             items.append(
                 NewItem(
                     ordinal=ordinal,
@@ -85,7 +86,7 @@ def _items(queries: Sequence[tuple[str | None, Query | Refusal]]) -> tuple[list[
 _NOT_COMPARED: Final = set(NOT_IN_KEY - {"principals"})  # by which the filter is set that a single query has already
 
 
-def _namespace(queries: Sequence[tuple[str | None, Query | Refusal]]) -> Namespace:
+def _namespace(queries: Sequence[tuple[str | None, Query | JobError]]) -> Namespace:
     """Return the namespace that all queries name, or SEVERAL."""
     named = {query.namespaces for _, query in queries if isinstance(query, Query)}
     only = next(iter(named)) if len(named) == 1 else ()

@@ -61,18 +61,19 @@ class ProcessDied(Exception):
         return self.exit_code in (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 
 
-class _Overdue(Exception):
+class Overdue(Exception):
     """A pipe was not ready in time."""
 
 
 @dataclass
-class _Patience:
+class WaitLimit:
     """The deadline for an answer, and the function to call while waiting, whose time does not count."""
 
     deadline: Deadline
-    meanwhile: Callable[[], None] | None = None
+    meanwhile: Callable[[], object] | None = None
 
     def wait_for(self, stream: int, event: int) -> None:
+        """Return once the stream is ready. Raises Overdue, and what ``meanwhile`` raises."""
         poll = select.poll()
         poll.register(stream, event)
         while True:
@@ -80,10 +81,56 @@ class _Patience:
             if poll.poll((left if self.meanwhile is None else min(left, _MEANWHILE_S)) * 1000):
                 return
             if left <= _MEANWHILE_S or self.meanwhile is None:
-                raise _Overdue
+                raise Overdue
             left = self.deadline.left_s()
             self.meanwhile()
             self.deadline = Deadline.after(left)
+
+
+class ChildProcess:
+    """A module of ours in a process of its own, with frames on its standard streams. No wait is longer than its limit."""
+
+    def __init__(self, module: str, *arguments: object, environment: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Start the process and do not wait for it. Raises OSError."""
+        self.owner = os.getpid()
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=_ROOT,
+            env={**_clean_environment(), **environment},
+            start_new_session=True,  # Ctrl-C ends the worker, which ends this process and its own children
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.end = weakref.finalize(self, _end, self.process, self.owner)  # also if no caller ends it
+        self._stdin, self._stdout = self.process.stdin.fileno(), self.process.stdout.fileno()
+        os.set_blocking(self._stdin, False)
+        os.set_blocking(self._stdout, False)
+
+    def send(self, header: dict[str, Any], limit: WaitLimit, body: bytes = b"") -> None:
+        """Write a frame. Raises Overdue, BrokenPipeError."""
+        view = memoryview(packed(header, body))
+        while view:
+            limit.wait_for(self._stdin, select.POLLOUT)
+            with suppress(BlockingIOError):
+                view = view[os.write(self._stdin, view[:_AT_ONCE]) :]
+
+    def receive(self, limit: WaitLimit) -> tuple[dict[str, Any], bytes]:
+        """Read a frame. Raises Overdue, EOFError, BrokenFrame."""
+        return read_frame(partial(self._read, limit=limit))
+
+    def _read(self, count: int, limit: WaitLimit) -> bytes:
+        data = bytearray()
+        while len(data) < count:
+            limit.wait_for(self._stdout, select.POLLIN)
+            with suppress(BlockingIOError):
+                piece = os.read(self._stdout, min(_AT_ONCE, count - len(data)))
+                if not piece:
+                    raise EOFError
+                data += piece
+        return bytes(data)
 
 
 class ParserProcess:
@@ -96,24 +143,8 @@ class ParserProcess:
         self.asked = 0
         self._stage: str | None = None
         self._cpu_s = 0.0  # at the beginning of its stage
-        self._owner = os.getpid()
         recognising = json.dumps(asdict(recognition)) if recognition else ""
-        arguments = (memory_bytes, parsing_s, cutting_s, recognising)
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "pipeline.sandbox.parse", *map(str, arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=_ROOT,
-            env=clean_environment(),
-            start_new_session=True,  # Ctrl-C ends the worker, which ends this process and its own children
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._ending = weakref.finalize(self, _end, self._process, self._owner)  # also if no caller ends it
-        self._stdin, self._stdout = self._process.stdin.fileno(), self._process.stdout.fileno()
-        os.set_blocking(self._stdin, False)
-        os.set_blocking(self._stdout, False)
+        self._child = ChildProcess("pipeline.sandbox.parse", memory_bytes, parsing_s, cutting_s, recognising)
         self._is_ready = False
         self.unconfined: tuple[str, ...] = ()  # the layers that this system does not allow
 
@@ -123,15 +154,15 @@ class ParserProcess:
         if self._is_ready:
             return
         try:
-            ready, _ = read_frame(partial(self._read, patience=_Patience(Deadline.after(_START_S), meanwhile)))
-        except (EOFError, _Overdue, BrokenFrame) as error:
+            ready, _ = self._child.receive(WaitLimit(Deadline.after(_START_S), meanwhile))
+        except (EOFError, Overdue, BrokenFrame) as error:
             self.end()
-            raise NotStarted(f"exit code {self._process.returncode}") from error
+            raise NotStarted(f"exit code {self._child.process.returncode}") from error
         self.unconfined, self._is_ready = tuple(ready.get("unconfined", ())), True
 
     def is_ours(self) -> bool:
         """Return whether this process started it. A forked child would read answers to its parent's requests."""
-        return self._owner == os.getpid()
+        return self._child.owner == os.getpid()
 
     def ask(
         self,
@@ -144,61 +175,43 @@ class ParserProcess:
     ) -> tuple[dict[str, Any], bytes]:
         """Send one frame and return its answer. ``stages_s``: the time limits of stages, from the beginning of each.
         Raises ProcessOverdue or ProcessDied. ``meanwhile`` is called until then; end the process if it raises."""
-        patience = _Patience(Deadline.after(timeout_s), meanwhile)
+        limit = WaitLimit(Deadline.after(timeout_s), meanwhile)
         self.asked += 1
         self._stage = None
         try:
-            self._write(packed({**header, "number": self.asked}, body), patience)
-            answer, text = self._next(patience)
+            self._child.send({**header, "number": self.asked}, limit, body)
+            answer, text = self._next(limit)
             while "stage" in answer:
                 self._stage, self._cpu_s = answer["stage"], answer["cpu_s"]
-                patience.deadline = Deadline.after(stages_s[answer["stage"]])
-                answer, text = self._next(patience)
-        except _Overdue:
-            _kill(self._process)
+                limit.deadline = Deadline.after(stages_s[answer["stage"]])
+                answer, text = self._next(limit)
+        except Overdue:
+            _kill(self._child.process)
             raise ProcessOverdue(self._buried().cpu_s - self._cpu_s, stage=self._stage) from None
         except (EOFError, BrokenPipeError, ConnectionResetError):
             raise self._buried() from None
         self._cpu_s = answer.get("cpu_s", 0.0)
         return answer, text
 
-    def _next(self, patience: _Patience) -> tuple[dict[str, Any], bytes]:
-        answer, text = read_frame(partial(self._read, patience=patience))
+    def _next(self, limit: WaitLimit) -> tuple[dict[str, Any], bytes]:
+        answer, text = self._child.receive(limit)
         if answer.get("number") != self.asked:
             raise BrokenFrame("the answer is to another question")
         return answer, text
 
     def end(self) -> None:
         """Kill the process. It holds no state that could be lost."""
-        self._ending()
-
-    def _write(self, data: bytes, patience: _Patience) -> None:
-        view = memoryview(data)
-        while view:
-            patience.wait_for(self._stdin, select.POLLOUT)
-            with suppress(BlockingIOError):
-                view = view[os.write(self._stdin, view[:_AT_ONCE]) :]
-
-    def _read(self, count: int, patience: _Patience) -> bytes:
-        data = bytearray()
-        while len(data) < count:
-            patience.wait_for(self._stdout, select.POLLIN)
-            with suppress(BlockingIOError):
-                piece = os.read(self._stdout, min(_AT_ONCE, count - len(data)))
-                if not piece:
-                    raise EOFError
-                data += piece
-        return bytes(data)
+        self._child.end()
 
     def _buried(self) -> ProcessDied:
         """Collect a dead or dying process, and return the cause, its memory and its time."""
-        _, status, usage = os.wait4(self._process.pid, 0)
-        self._process.returncode = os.waitstatus_to_exitcode(status)
+        _, status, usage = os.wait4(self._child.process.pid, 0)
+        self._child.process.returncode = os.waitstatus_to_exitcode(status)
         peak = usage.ru_maxrss * 1024
         if usage.ru_maxrss <= resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
             peak = 0  # unknown: the kernel includes this process's own memory at the start of the other
         cpu_s = usage.ru_utime + usage.ru_stime
-        return ProcessDied(self._process.returncode, peak_bytes=peak, cpu_s=cpu_s, stage=self._stage)
+        return ProcessDied(self._child.process.returncode, peak_bytes=peak, cpu_s=cpu_s, stage=self._stage)
 
 
 def _end(process: subprocess.Popen[bytes], owner: int) -> None:
@@ -218,7 +231,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         process.kill()
 
 
-def clean_environment() -> dict[str, str]:
+def _clean_environment() -> dict[str, str]:
     """Return an environment without settings or keys but with the same packages, and one thread for numpy."""
     return {
         "PATH": os.defpath,

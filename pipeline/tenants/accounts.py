@@ -9,8 +9,9 @@ import secrets
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from chordwise.contract.tenant import AuditActor
 from pipeline.filters.readers import Principals
-from pipeline.records import Actor, TenantId
+from pipeline.records import TenantId
 
 TENANT_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 RESERVED = frozenset({"chordwise"})  # keys of Redis begin with the tenant's id, and the installation's own with this
@@ -73,9 +74,9 @@ class Principal:
         return self.has_restricted and self.reads_as is not None
 
     @property
-    def actor(self) -> Actor:
+    def actor(self) -> AuditActor:
         """The caller as the audit records it."""
-        return Actor(key_id=self.key_id, key_name=self.key_name, scopes=tuple(sorted(self.scopes)))
+        return AuditActor(key_id=self.key_id, key_name=self.key_name, scopes=tuple(sorted(self.scopes)))
 
 
 def tenant_of(api_key: str) -> TenantId | None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from pipeline.records import Actor, TenantId
+from chordwise.contract.tenant import AuditActor
+from pipeline.records import TenantId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +19,7 @@ class AuditRow:
     audit_id: str
     at: datetime
     action: str
-    actor: Actor = field(default_factory=Actor)
+    actor: AuditActor = field(default_factory=AuditActor)
     request_id: str = ""
     namespaces: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
@@ -39,30 +40,15 @@ class AuditFilter:
     until: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArmSearches:
-    """The searches of an experiment's arm. ``failed``: no channel answered; ``empty``: only the last resort;
-    ``degraded``: something was lost; ``cached``: answered from the cache; ``mean_latency_ms``: of the others, None
-    without any."""
-
-    bucket: str
-    searches: int = 0
-    failed: int = 0
-    empty: int = 0
-    degraded: int = 0
-    cached: int = 0
-    mean_latency_ms: float | None = None
+_ACTING: ContextVar[tuple[AuditActor, str]] = ContextVar("chordwise_acting", default=(AuditActor(), ""))
 
 
-_ACTING: ContextVar[tuple[Actor, str]] = ContextVar("chordwise_acting", default=(Actor(), ""))
-
-
-def act_as(actor: Actor, *, request_id: str) -> None:
+def act_as(actor: AuditActor, *, request_id: str) -> None:
     """Attribute later writes of this context to ``actor``, including those in threads that it starts."""
     _ACTING.set((actor, request_id))
 
 
-def acting() -> tuple[Actor, str]:
+def acting() -> tuple[AuditActor, str]:
     """Return the actor on whose behalf this context runs, nobody without one, and the id of its request."""
     return _ACTING.get()
 

@@ -15,12 +15,13 @@ import orjson
 import redis
 from sqlalchemy import select
 
+from chordwise.contract.tenant import AuditActor
 from pipeline.database.engines import redis_errors
 from pipeline.database.mysql_tables import audit
 from pipeline.database.rows import TenantStore, follows, insert_many, now, record_of, to_json, to_naive
 from pipeline.database.statements import TenantsWith, sql
-from pipeline.records import Actor, TenantId
-from pipeline.tenants.audit import ArmSearches, AuditFilter, AuditRow, acting
+from pipeline.records import TenantId
+from pipeline.tenants.audit import AuditFilter, AuditRow, acting
 
 MOST_COMPARED = 200_000  # newest searches that are read to compare an experiment's arms: about a second's work
 MOST_IDS = 100  # ids in one row; `count` is of all
@@ -98,17 +99,16 @@ class Audit(TenantStore):
             statement = statement.where(follows(at, audit_id, before))
         return [_row(row) for row in self._connection.execute(statement)]
 
-    def arms(self, experiment_id: str) -> list[ArmSearches]:
-        """Return the outcomes of searches by arm, in order of name, among the tenant's newest 200,000 searches."""
-        return [
-            record_of(
-                ArmSearches,
-                row,
-                **{name: int(getattr(row, name)) for name in ("failed", "empty", "degraded", "cached")},
-                mean_latency_ms=None if row.mean_latency_ms is None else round(float(row.mean_latency_ms), 3),
-            )
+    def arms(self, experiment_id: str) -> dict[str, dict[str, Any]]:
+        """Return the outcomes of searches by arm, in order of name, among the tenant's newest 200,000 searches, as fields of
+        ArmResult."""
+        return {
+            row.bucket: {
+                **{name: int(getattr(row, name)) for name in ("searches", "failed", "empty", "degraded", "cached")},
+                "mean_latency_ms": None if row.mean_latency_ms is None else round(float(row.mean_latency_ms), 3),
+            }
             for row in self._run(_ARMS, search=SEARCH, experiment=experiment_id, most=MOST_COMPARED)
-        ]
+        }
 
     def forget(self, before: datetime, *, limit: int) -> int:
         """Delete some rows older than ``before``; return how many."""
@@ -122,7 +122,7 @@ def _row(row: Any) -> AuditRow:
     return record_of(
         AuditRow,
         row,
-        actor=Actor(key_id=row.key_id, key_name=row.key_name, scopes=tuple(row.scopes.split())),
+        actor=AuditActor(key_id=row.key_id, key_name=row.key_name, scopes=tuple(row.scopes.split())),
         namespaces=tuple(json.loads(row.namespaces)),
         ids=tuple(json.loads(row.ids)),
         count=row.entries,
@@ -205,7 +205,7 @@ def unpacked(raw: bytes) -> AuditRow:
     key_id, key_name, scopes = columns["actor"]
     converted = {
         "at": datetime.fromisoformat(columns["at"]),
-        "actor": Actor(key_id=key_id, key_name=key_name, scopes=tuple(scopes)),
+        "actor": AuditActor(key_id=key_id, key_name=key_name, scopes=tuple(scopes)),
         "namespaces": tuple(columns["namespaces"]),
         "ids": tuple(columns["ids"]),
     }

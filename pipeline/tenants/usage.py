@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, fields
-from datetime import date
 from decimal import Decimal
 from typing import Literal
-
-from pipeline.records import JobId
 
 UsageKey = Literal["day", "job", "model", "purpose"]
 
@@ -44,21 +41,3 @@ class UsageCounts:
         return UsageCounts(
             **{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(self)}
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageEntry:
-    """The key of counts. ``job_id`` is None without a job."""
-
-    day: date
-    job_id: JobId | None
-    purpose: Purpose
-    model: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageRow:
-    """Counts of one key."""
-
-    key: str
-    counts: UsageCounts

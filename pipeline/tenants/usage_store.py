@@ -10,14 +10,18 @@ from typing import Any, Final
 import structlog
 from sqlalchemy import Engine
 
+from chordwise.contract import job
+from chordwise.contract.job import UsageRow
 from pipeline.database.rows import TenantStore, insert_many
 from pipeline.database.statements import TenantsWith, sql
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.errors import PipelineError, TenantGone
 from pipeline.metrics.meter_store import Meter
 from pipeline.records import JobId, TenantId
-from pipeline.tenants.usage import OF_THE_LANGUAGE_MODEL, Purpose, UsageCounts, UsageEntry, UsageKey, UsageRow
+from pipeline.tenants.usage import OF_THE_LANGUAGE_MODEL, Purpose, UsageCounts, UsageKey
 from pipeline.threads import DelayedCall
+
+UsageEntry = tuple[date, str, str, str]  # the day, job or empty, purpose and model of counts
 
 
 class Usage(TenantStore):
@@ -25,16 +29,13 @@ class Usage(TenantStore):
 
     def add(self, entries: Mapping[UsageEntry, UsageCounts]) -> None:
         """Add to earlier counts, in sorted order against deadlocks."""
-        rows = []
-        for entry, counts in entries.items():
-            key = (self._tenant_id, entry.day, entry.job_id or "", entry.purpose.value, entry.model)
-            rows.append((*key, *astuple(counts)))
-        insert_many(self._connection, _ADD, sorted(rows))
+        rows = sorted((self._tenant_id, *entry, *astuple(counts)) for entry, counts in entries.items())
+        insert_many(self._connection, _ADD, rows)
 
-    def of_jobs(self, job_ids: Sequence[JobId]) -> dict[JobId, UsageRow]:
+    def of_jobs(self, job_ids: Sequence[JobId]) -> dict[JobId, job.Usage]:
         """Return the counts of those of these jobs that have any."""
         rows = self._run(_OF_JOBS, jobs=list(job_ids)) if job_ids else ()
-        return {JobId(row.name): _row(row) for row in rows}
+        return {JobId(row.name): job.Usage(**_counts(row)) for row in rows}
 
     def between(self, first: date, last: date, *, by: UsageKey, after: str | None, limit: int) -> list[UsageRow]:
         """Return counts of these days, both inclusive, in the order of their key, after the given one."""
@@ -56,8 +57,12 @@ class Usage(TenantStore):
 
 
 def _row(row: Any) -> UsageRow:
-    counts = {name: int(getattr(row, name) or 0) for name in _SUMMED[:-1]}
-    return UsageRow(key=str(row.name), counts=UsageCounts(**counts, cost=Decimal(row.cost or 0)))
+    return UsageRow(key=str(row.name), **_counts(row))
+
+
+def _counts(row: Any) -> dict[str, Any]:
+    counts = {name.removesuffix("_texts"): int(getattr(row, name) or 0) for name in _SUMMED[:-1]}
+    return {**counts, "cost": float(row.cost or 0)}
 
 
 _SUMMED = tuple(field.name for field in fields(UsageCounts))  # the last is the cost
@@ -139,7 +144,7 @@ class UsageBook:
             meter.count("chordwise_model_requests", counts.requests, purpose=label)
             meter.count("chordwise_model_tokens", counts.tokens, purpose=label)
             meter.count("chordwise_model_cached_texts", counts.cached_texts, purpose=label)
-        entry = UsageEntry(day=datetime.now(UTC).date(), job_id=job_id, purpose=purpose, model=model)
+        entry = (datetime.now(UTC).date(), job_id or "", purpose.value, model)
         self._collect(tenant_id, {entry: counts})
 
     def write(self) -> None:

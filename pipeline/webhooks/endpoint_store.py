@@ -22,8 +22,7 @@ class Webhooks(TenantStore):
 
     def lock(self) -> int:
         """Return the number of endpoints, and block adding others until the transaction ends."""
-        self._run("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE")
-        return len(self.all())
+        return self._lock_and_count(webhooks)
 
     def add(self, webhook_id: str, url: str, events: Sequence[str], secret: bytes) -> None:
         """Store an endpoint."""

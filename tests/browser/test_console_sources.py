@@ -7,22 +7,13 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.servers.web_server import WebServer, page
+from tests.support.servers.web_server import WebServer, page, publish
 
 
 @pytest.fixture
 def site() -> Iterator[WebServer]:
     with WebServer() as server:
         yield server
-
-
-def publish(site: WebServer, *names: str) -> None:
-    for name in names:
-        site.pages[f"/{name}"] = page(
-            f"# {name}\n\nThe page {name} is about kettles.".encode(), media_type="text/markdown"
-        )
-    entries = "".join(f"<url><loc>{site.url(f'/{name}')}</loc><lastmod>2026-11-30</lastmod></url>" for name in names)
-    site.pages["/sitemap.xml"] = page(f"<urlset>{entries}</urlset>".encode(), media_type="application/xml")
 
 
 class DescribeSources:

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final, get_type_hints
 from urllib.parse import quote
@@ -22,7 +22,7 @@ from api_gateway.resources.jobs import parse_job_id, until_finished, view_of
 from api_gateway.resources.retrieval.explanations import explanation, not_answered, parse_chunk_id
 from api_gateway.resources.retrieval.queries import parse_query_id, require_own_query
 from api_gateway.resources.route_parts import existing, parse
-from api_gateway.resources.shapes import document_json, job_json, renamed_json
+from api_gateway.resources.shapes import document_json, renamed_json
 from chordwise.contract.document import COMPARED
 from pipeline.administration import list_documents
 from pipeline.administration.call_store import read_view
@@ -272,8 +272,9 @@ async def namespace(caller: Caller, name: str) -> dict[str, Any]:
 
 def job(caller: Caller, job_id: str) -> dict[str, Any]:
     """Return a job's progress. Raises Problem(404)."""
-    view = job_json(view_of(caller, parse_job_id(job_id)))
-    return {**{name: view[name] for name in _JOB_FIELDS}, "errors": view["errors"][:_JOB_ERRORS]}
+    view = view_of(caller, parse_job_id(job_id))
+    errors = [asdict(error) for error in view.errors[:_JOB_ERRORS]]
+    return {**{name: getattr(view, name) for name in _JOB_FIELDS}, "errors": errors}
 
 
 def fetched(arguments: tool_shapes.FetchIn, caller: Caller, *, hide: Collection[MaskedKind]) -> dict[str, Any]:

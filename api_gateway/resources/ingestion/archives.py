@@ -22,10 +22,11 @@ from api_gateway.http.route_descriptions import Cursor, Parameter, route
 from api_gateway.resources.ingestion.uploads import nameable, require_few_enough
 from api_gateway.resources.route_parts import deleted, existing, require_media_type
 from chordwise.contract.archive import ImportedPart
+from chordwise.contract.job import JobError
 from pipeline.archives.archive import PART, Enclosed, NewPart, Part, packed_type, read_part, write_part
 from pipeline.document_sources import SourceKind, SourceRef
-from pipeline.ingestion.accept import Batch, OnConflict, Refusal
-from pipeline.ingestion.import_archive import PartOutcome, forget, parts_of, receive_part
+from pipeline.ingestion.accept import Batch, OnConflict
+from pipeline.ingestion.import_archive import PartStatus, forget, parts_of, receive_part
 from pipeline.maintenance.export import ExportedPart, export_part
 from pipeline.records import Chunking, DocumentFields, DocumentId, Upload
 from workers import dispatch
@@ -85,22 +86,22 @@ class Import(Shape):
     parts: list[ImportedPart]
 
 
-def entries_of(part: Part, *, most_bytes: int) -> list[Upload | Refusal]:
+def entries_of(part: Part, *, most_bytes: int) -> list[Upload | JobError]:
     """Return the documents of a part as uploads, each a part of its own; an invalid one does not affect the others."""
     taken: set[str] = set()
-    entries: list[Upload | Refusal] = []
+    entries: list[Upload | JobError] = []
     for index, document in enumerate(part.documents):
         entry = _entry(part, document, f"/documents/{index}", most_bytes)
         if isinstance(entry, Upload) and entry.document_id in taken:
             detail = "The same document_id stands earlier in this part."
-            entry = Refusal(document_id=entry.document_id, code="duplicate_document_id", detail=detail)
+            entry = JobError(document_id=entry.document_id, code="duplicate_document_id", detail=detail)
         elif isinstance(entry, Upload):
             taken.add(entry.document_id)
         entries.append(entry)
     return entries
 
 
-def _entry(part: Part, document: Enclosed, where: str, most_bytes: int) -> Upload | Refusal:
+def _entry(part: Part, document: Enclosed, where: str, most_bytes: int) -> Upload | JobError:
     described = dict(document.description)
     flaw = next(flaws_in(described), None)
     if flaw is not None:
@@ -114,7 +115,7 @@ def _entry(part: Part, document: Enclosed, where: str, most_bytes: int) -> Uploa
     body = write_part(alone)
     if len(body) > most_bytes:
         detail = f"The document has {len(body)} bytes with its vectors; at most {most_bytes} are taken."
-        return Refusal(document_id=sent.document_id, code="document_too_large", detail=detail, pointer=where)
+        return JobError(document_id=sent.document_id, code="document_too_large", detail=detail, pointer=where)
     source = sent.source
     described_fields = {field.name: getattr(sent, field.name) for field in dataclasses.fields(DocumentFields)}
     return Upload(
@@ -139,9 +140,9 @@ def _entry(part: Part, document: Enclosed, where: str, most_bytes: int) -> Uploa
     )
 
 
-def _refused(described: Mapping[str, Any], where: str, detail: str) -> Refusal:
+def _refused(described: Mapping[str, Any], where: str, detail: str) -> JobError:
     document_id = nameable(described.get("document_id"))
-    return Refusal(document_id=document_id, code="invalid_document", detail=f"{where} {detail}.", pointer=where[:255])
+    return JobError(document_id=document_id, code="invalid_document", detail=f"{where} {detail}.", pointer=where[:255])
 
 
 def _chunking(sent: Mapping[str, Any]) -> Chunking:
@@ -192,9 +193,9 @@ def require_addressable(namespace: str) -> None:
         raise invalid([{"pointer": "/namespace", "in": "path", "detail": str(error)}]) from None
 
 
-def part_answer(received: PartOutcome, import_id: str, namespace: str) -> dict[str, Any]:
+def part_answer(status: PartStatus, part: ImportedPart, import_id: str, namespace: str) -> dict[str, Any]:
     """Convert the outcome of a part to its JSON form."""
-    return {"import_id": import_id, "namespace": namespace, "status": received.status, **asdict(received.part)}
+    return {"import_id": import_id, "namespace": namespace, "status": status, **asdict(part)}
 
 
 def import_answer(parts: Sequence[ImportedPart], import_id: str, namespace: str) -> dict[str, Any]:
@@ -278,7 +279,7 @@ async def import_part(
 
     embedder = caller.use.embedder
 
-    def receive() -> PartOutcome:
+    def receive() -> tuple[PartStatus, ImportedPart]:
         sha256 = checked(body, digest)
         content = read_part(body)
         if not content.documents:
@@ -302,13 +303,13 @@ async def import_part(
         )
         return receive_part(batch, new, caller.use, ring=dispatch.ring)
 
-    received = await caller.gateway.run_heavy(receive)
-    if received.status == "differs":
-        detail = f"Part {part} of import {import_id} has arrived before, with the SHA-256 {received.part.sha256}."
+    outcome, received = await caller.gateway.run_heavy(receive)
+    if outcome == "differs":
+        detail = f"Part {part} of import {import_id} has arrived before, with the SHA-256 {received.sha256}."
         raise Problem(409, "import_part_differs", detail)
-    status = 202 if received.status == "accepted" else 200
-    location = {"Location": f"/v1/jobs/{received.part.job_id}"}
-    return json_response(part_answer(received, import_id, namespace), status=status, headers=location)
+    status = 202 if outcome == "accepted" else 200
+    location = {"Location": f"/v1/jobs/{received.job_id}"}
+    return json_response(part_answer(outcome, received, import_id, namespace), status=status, headers=location)
 
 
 @router.get(

@@ -236,8 +236,7 @@ async def list_generations(caller: Reader, document_id: Id, namespace: InNamespa
         owned_documents.list_generations, caller.tenant_id, caller.use, namespace, document_id
     )
     history = existing(history, not_found(document_id))
-    body = {"namespace": namespace, "document_id": document_id, "etag": history.etag, "data": history.generations}
-    return json_response(body, headers={"ETag": history.etag})
+    return json_response(history, headers={"ETag": history.etag})
 
 
 @router.post(

@@ -1,7 +1,7 @@
 """The example library: submit a book, get its template, count the stored examples and verify an import."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -29,10 +29,10 @@ from api_gateway.resources.route_parts import (
     media_type_of_body,
     validated,
 )
-from chordwise.contract.example import BookFlaw, BookStatistics, ExamplesVerification, MissingExample, SampledExample
+from chordwise.contract.example import BookFlaw, BookStatistics, ExamplesVerification
 from pipeline.administration.list_documents import count_examples, verify_import
 from pipeline.errors import UnsupportedMediaType
-from pipeline.examples.example import LENGTHS, Category, Duplicated, Spread, Stored, Verified, summed
+from pipeline.examples.example import LENGTHS, Category, Spread, Stored, summed
 from pipeline.examples.report import ordered
 from pipeline.examples.template import template
 from pipeline.ingestion.accept import OnConflict
@@ -146,13 +146,15 @@ def to_form(values: dict[str, Any]) -> ExamplesForm:
 CATEGORIES = [category.value for category in Category]
 
 
-def stored_json(namespace: Namespace, categories: Mapping[str, Stored], repeated: Duplicated) -> dict[str, Any]:
+def stored_json(
+    namespace: Namespace, categories: Mapping[str, Stored], surplus: int, groups: Sequence[Sequence[str]]
+) -> dict[str, Any]:
     """Convert the counts of a namespace to their JSON form."""
     return {
         "namespace": namespace,
         "total": _stored(summed(categories.values())),
         "categories": {name: _stored(category) for name, category in categories.items()},
-        "duplicates": {"surplus": repeated.surplus, "groups": repeated.groups},
+        "duplicates": {"surplus": surplus, "groups": groups},
     }
 
 
@@ -166,13 +168,6 @@ def _lengths(spread: Spread) -> dict[str, Any]:
     steps = {str(step): spread.up_to[step] for step in LENGTHS} | {"longer": spread.up_to[None]}
     mean = round(spread.total / spread.count, 1) if spread.count else 0.0
     return {"shortest": spread.shortest, "longest": spread.longest, "mean": mean, "up_to": steps}
-
-
-def verification_json(result: Verified) -> dict[str, Any]:
-    """Return a verified import as it is sent."""
-    missing = [shown(MissingExample, row) for row in result.missing]
-    sample = [shown(SampledExample, row) for row in result.sample]
-    return shown(ExamplesVerification, result, missing=missing, sample=sample)
 
 
 router = APIRouter(tags=["examples"])
@@ -291,7 +286,8 @@ async def statistics(
     def read() -> dict[str, Any]:
         counts = count_examples(caller.tenant_id, namespace, CATEGORIES, caller.use)
         not_found = Problem(404, "namespace_not_found", f"There is no namespace {namespace}.")
-        return stored_json(namespace, *existing(counts, not_found))
+        categories, duplicates = existing(counts, not_found)
+        return stored_json(namespace, categories, *duplicates)
 
     return json_response(await caller.gateway.run_heavy(read))
 
@@ -311,6 +307,6 @@ async def verification(
 
     def read() -> dict[str, Any]:
         result = verify_import(caller.tenant_id, caller.use, parsed_id, sample=sample)
-        return verification_json(existing(result, job_not_found()))
+        return shown(ExamplesVerification, existing(result, job_not_found()))
 
     return json_response(await caller.gateway.run_heavy(read))

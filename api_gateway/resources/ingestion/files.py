@@ -35,10 +35,10 @@ from api_gateway.resources.ingestion.uploads import (
 from api_gateway.resources.route_parts import file_form, require_media_type, validated
 from api_gateway.resources.shapes import accepted_response
 from chordwise.contract.document import LENGTHS
-from chordwise.contract.job import JobAccepted
+from chordwise.contract.job import JobAccepted, JobError
 from pipeline.document_sources import SourceKind, SourceRef, document_id_of, with_hash
 from pipeline.errors import MalformedDocument, Rejected
-from pipeline.ingestion.accept import AcceptedJob, Batch, OnConflict, Refusal, accept
+from pipeline.ingestion.accept import AcceptedJob, Batch, OnConflict, accept
 from pipeline.parsing.formats import JSONL, charset_of
 from pipeline.parsing.json_documents import split_jsonl
 from pipeline.records import DocumentFields, DocumentId, Namespace, Priority, Upload
@@ -98,7 +98,7 @@ def _listed(name: str, text: str) -> list[Any]:
     return entries
 
 
-def entries_of(files: Sequence[SentFile], form: FilesForm, intake: Intake) -> Iterator[Upload | Refusal]:
+def entries_of(files: Sequence[SentFile], form: FilesForm, intake: Intake) -> Iterator[Upload | JobError]:
     """Yield every document of the files, in order. A file of JSON lines has one document per line."""
     ids = _ids_of(files)
     for index, file in enumerate(files):
@@ -132,7 +132,7 @@ def entries_of(files: Sequence[SentFile], form: FilesForm, intake: Intake) -> It
 
 def _lines(
     file: SentFile, charset: str | None, form: FilesForm, intake: Intake, where: str
-) -> Iterator[Upload | Refusal]:
+) -> Iterator[Upload | JobError]:
     within = SourceRef(kind=SourceKind.FILE, uri=file.name[:2048] or None, media_type=JSONL)
     for line in split_jsonl(file.body, charset=charset):
         here = f"{where}/{line.number}"
@@ -185,7 +185,7 @@ def _ids_of(files: Sequence[SentFile]) -> list[str]:
     ]
 
 
-def _refused(file: SentFile, error: Rejected, where: str, intake: Intake) -> Refusal:
+def _refused(file: SentFile, error: Rejected, where: str, intake: Intake) -> JobError:
     return intake.refuse(document_id_of(file.name), error.code, str(error), where)
 
 

@@ -1,7 +1,7 @@
 """Sources that are followed: stores of files whose documents are kept current by runs."""
 
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Response
 from pydantic import Field
@@ -11,14 +11,12 @@ from api_gateway.http.fields import NewNamespaceName, NewSourceId, TenantWire, W
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.http.route_descriptions import Parameter, route
-from api_gateway.resources.ingestion.sources import Id, InNamespace, not_found
+from api_gateway.resources.ingestion.sources import Id, InNamespace, not_found, source_view
 from api_gateway.resources.route_parts import Json, existing
 from api_gateway.resources.shapes import accepted_response
 from chordwise.contract.job import JobAccepted
 from chordwise.contract.source import SourceDeleted, SourceInfo, SourceRule
 from pipeline.administration import follow_sources as flow
-from pipeline.administration.call_store import read_view
-from pipeline.documents.document_view_store import SourceViews
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.outbound.post_client import NotAllowed
 from pipeline.records import JobId, Namespace
@@ -61,13 +59,12 @@ router = APIRouter(tags=["sources"])
 async def follow(caller: Writer, sent: Json[SourceRequest]) -> Response:
     """Follow a source: each run lists it, takes in what is new or changed, and removes what is gone. The host must be on the
     public internet, unless the operator permits its network."""
-    rules = [_given(rule) for rule in sent.rules]
     try:
         source_id, is_new = await caller.gateway.run_calling(
             partial(
                 flow.follow,
                 every_s=sent.every_seconds,
-                rules=rules,
+                rules=[rule.model_dump(exclude_none=True) for rule in sent.rules],
                 secret=sent.secret,
                 source_id=sent.source_id,
                 request_id=caller.request_id,
@@ -83,7 +80,7 @@ async def follow(caller: Writer, sent: Json[SourceRequest]) -> Response:
         raise invalid(errors, code=error.code, detail=f"The URL: {error}.") from None
     except flow.TooManyFollowed as error:
         raise Problem(409, "too_many_sources", str(error)) from None
-    view = await _view(caller, Namespace(sent.namespace), source_id)
+    view = await source_view(caller, Namespace(sent.namespace), source_id)
     return json_response(view, status=201 if is_new else 200)
 
 
@@ -103,7 +100,7 @@ async def run(caller: Writer, source_id: Id, namespace: InNamespace) -> Response
 async def confirm(caller: Writer, source_id: Id, namespace: InNamespace) -> Response:
     """Let a run remove the documents that are gone from the source, and that waited because they are more than a fifth. The
     run asks again if more are gone by then."""
-    view = await _view(caller, namespace, source_id)
+    view = await source_view(caller, namespace, source_id)
     if view.followed is None or view.followed.held_removals is None:
         raise Problem(409, "nothing_to_confirm", "No documents of this source wait for a confirmation.")
     return await _run(caller, source_id, namespace, confirm=True)
@@ -139,12 +136,6 @@ async def delete(
     return json_response(body)
 
 
-def _given(rule: SourceRuleIn) -> dict[str, Any]:
-    """Return the fields of a rule that were given."""
-    given: dict[str, Any] = rule.model_dump(exclude_none=True)
-    return given
-
-
 async def _run(caller: Caller, source_id: str, namespace: Namespace, *, confirm: bool) -> Response:
     job_id = await caller.gateway.run(
         partial(flow.run_now, request_id=caller.request_id, ring=dispatch.ring_for, confirm=confirm),
@@ -162,12 +153,4 @@ async def _scheduled(caller: Caller, source_id: str, namespace: Namespace, *, pa
     change = partial(flow.schedule, paused=paused)
     if not await caller.gateway.run(change, caller.tenant_id, namespace, source_id, caller.use):
         raise not_found(source_id)
-    return json_response(await _view(caller, namespace, source_id))
-
-
-async def _view(caller: Caller, namespace: Namespace, source_id: str) -> SourceInfo:
-    def read(sources: SourceViews) -> SourceInfo | None:
-        return sources.one(namespace, source_id)
-
-    view = await caller.gateway.run(read_view, SourceViews, caller.tenant_id, caller.use, read)
-    return existing(view, not_found(source_id))
+    return json_response(await source_view(caller, namespace, source_id))

@@ -11,7 +11,7 @@ from api_gateway.gateway import Gateway
 from api_gateway.http.auth import require_same_tenant
 from api_gateway.http.bodies import Decoded, flaws_in, json_field, read_json_body, refuse_flaws
 from api_gateway.http.caller import Caller, Writer
-from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, TenantWire, Title
+from api_gateway.http.fields import DocumentIdText, NamespaceName, TenantWire, Title
 from api_gateway.http.problems import invalid
 from api_gateway.http.route_descriptions import json_body, route
 from api_gateway.live.computations import compute
@@ -20,7 +20,7 @@ from api_gateway.resources.ingestion.documents import find
 from api_gateway.resources.ingestion.files import sent_form, split_form
 from api_gateway.resources.ingestion.uploads import ChunkingIn, DocumentIn, to_chunking
 from api_gateway.resources.route_parts import decode_own, file_form, media_type_of_body, validated
-from chordwise.contract.chunk import PreviewChunk
+from chordwise.contract.chunk import PreviewAnswer
 from pipeline.errors import DocumentTooLarge, EmptyDocument
 from pipeline.jobs.computation import ComputationKind
 from pipeline.records import Chunking, DocumentId, Namespace
@@ -50,26 +50,6 @@ class PreviewForm(TenantWire):
     parser_hint: ParserHint | None = None
     charset: Charset | None = None
     chunking: ChunkingIn | None = None
-
-
-class PreviewEncoding(Shape):
-    """The character encoding in which the bytes were read, and the probability that the text is right (0 to 1)."""
-
-    name: str
-    probability: float
-    warning: str | None
-
-
-class PreviewAnswer(Shape):
-    """The chunks of a document, and their parents. Nothing was stored. `encoding` is null for formats that are not
-    text; `pages_warning`: as in a document's source."""
-
-    title: str | None
-    encoding: PreviewEncoding | None
-    pages_warning: str | None
-    chunking: dict[str, Any]
-    chunks: list[PreviewChunk]
-    parents: list[PreviewChunk]
 
 
 router = APIRouter(tags=["chunks"])

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Response
 from pydantic import AfterValidator
 
 from api_gateway.http import cursors
-from api_gateway.http.caller import FullReader
+from api_gateway.http.caller import Caller, FullReader
 from api_gateway.http.fields import NamespaceParameter, shown, tidy_document_id
 from api_gateway.http.problems import Problem, quoted
 from api_gateway.http.request_context import SLASH
@@ -18,6 +18,7 @@ from chordwise.contract.source import SourceInfo
 from pipeline.administration.call_store import read_view
 from pipeline.document_sources import SourceKind
 from pipeline.documents.document_view_store import SourceViews
+from pipeline.records import Namespace
 
 
 class SourcePage(Page[SourceInfo]):
@@ -64,9 +65,14 @@ async def list_sources(
 )
 async def get_source(caller: FullReader, source_id: Id, namespace: InNamespace) -> Response:
     """Return a source, even if all its documents failed or were cancelled."""
+    return json_response(await source_view(caller, namespace, source_id))
+
+
+async def source_view(caller: Caller, namespace: Namespace, source_id: str) -> SourceInfo:
+    """Return a source with its counts. Raises Problem(404)."""
 
     def read(sources: SourceViews) -> SourceInfo | None:
         return sources.one(namespace, source_id)
 
     view = await caller.gateway.run(read_view, SourceViews, caller.tenant_id, caller.use, read)
-    return json_response(existing(view, not_found(source_id)))
+    return existing(view, not_found(source_id))

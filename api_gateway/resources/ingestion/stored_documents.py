@@ -121,7 +121,7 @@ async def original(
     if original_type(upload.media_type) != upload.media_type.partition(";")[0]:
         raise Problem(409, "imported_with_chunks", "The document was imported with its chunks; it has no original.")
     headers = {
-        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(_file_name(upload.name), safe='')}",
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(_file_name(upload.source_uri or document_id), safe='')}",
         "Content-Security-Policy": "sandbox; default-src 'none'",
     }
     return Response(upload.body, headers=headers, media_type="application/octet-stream")

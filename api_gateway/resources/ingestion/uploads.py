@@ -19,10 +19,11 @@ from api_gateway.http.fields import TenantWire, Wire
 from api_gateway.http.problems import LONGEST_POINTER, MOST_ERRORS, Problem, invalid, places, pointer
 from api_gateway.resources.ingestion.content import BadSource, Content, SourceIn, content_of
 from api_gateway.resources.route_parts import decode_own, validated
+from chordwise.contract.job import JobError
 from pipeline.chunking.strategies.registry import STRATEGIES, complete, flaws_in_options, options_of
 from pipeline.chunking.strategies.strategy import Option
 from pipeline.document_sources import SourceRef, document_id_of
-from pipeline.ingestion.accept import Batch, OnConflict, Refusal
+from pipeline.ingestion.accept import Batch, OnConflict
 from pipeline.records import Chunking, DocumentFields, DocumentId, Namespace, Priority, Upload
 from pipeline.settings import Settings
 from pipeline.tenants.accounts import Principal
@@ -137,9 +138,9 @@ def require_few_enough(documents: int) -> None:
         raise Problem(422, "too_many_documents", detail, errors=errors)
 
 
-def require_one(entries: Sequence[Upload | Refusal], intake: Intake) -> None:
+def require_one(entries: Sequence[Upload | JobError], intake: Intake) -> None:
     """Raise Problem if every document was refused: 413 or 415 if all share that reason, else 422."""
-    refusals = [entry for entry in entries if isinstance(entry, Refusal)]
+    refusals = [entry for entry in entries if isinstance(entry, JobError)]
     if len(refusals) < len(entries):
         return
     if not refusals:
@@ -147,7 +148,9 @@ def require_one(entries: Sequence[Upload | Refusal], intake: Intake) -> None:
     codes = {refusal.code for refusal in refusals}
     code = codes.pop() if len(codes) == 1 else "no_valid_document"
     status = {"document_too_large": 413, "unsupported_media_type": 415}.get(code, 422)
-    detail = refusals[0].detail if len(refusals) == 1 else f"None of the {len(refusals)} documents can be taken."
+    detail = (
+        refusals[0].detail or code if len(refusals) == 1 else f"None of the {len(refusals)} documents can be taken."
+    )
     raise Problem(status, code, detail, errors=intake.places)
 
 
@@ -195,7 +198,7 @@ class Intake:
         self._suspicious = suspicious
         self.places: list[dict[str, str]] = []
 
-    def document(self, value: Any, where: str, *, within: SourceRef | None = None) -> Upload | Refusal:
+    def document(self, value: Any, where: str, *, within: SourceRef | None = None) -> Upload | JobError:
         """Return the document at the JSON Pointer ``where``. ``within``: the source that contains it, such as a file of
         JSON lines, unless it has an address of its own."""
         if self._suspicious and isinstance(value, dict | list):
@@ -228,7 +231,7 @@ class Intake:
         )
         return self.accept(upload, where + content.where, blank=content.blank)
 
-    def accept(self, upload: Upload, where: str, *, blank: bool) -> Upload | Refusal:
+    def accept(self, upload: Upload, where: str, *, blank: bool) -> Upload | JobError:
         """Return an upload with its text at ``where``, unless it is empty or too large."""
         if blank:
             return self.refuse(upload.document_id, "empty_document", "There is no text.", where)
@@ -238,18 +241,18 @@ class Intake:
             return self.refuse(upload.document_id, "document_too_large", detail, where)
         return upload
 
-    def refuse(self, document_id: str | None, code: str, detail: str, where: str) -> Refusal:
+    def refuse(self, document_id: str | None, code: str, detail: str, where: str) -> JobError:
         """Return a refusal for one reason."""
         self._record([{"pointer": where, "detail": detail}])
-        return Refusal(document_id=document_id, code=code, detail=detail, pointer=where)
+        return JobError(document_id=document_id, code=code, detail=detail, pointer=where)
 
-    def _invalid(self, value: Any, where: str, errors: list[dict[str, str]]) -> Refusal:
+    def _invalid(self, value: Any, where: str, errors: list[dict[str, str]]) -> JobError:
         """Return a refusal that names the document by its own id, where it has one that can be stored."""
         errors = [{**error, "pointer": (where + error["pointer"])[:LONGEST_POINTER]} for error in errors]
         self._record(errors)
         first = errors[0]
         more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
-        return Refusal(
+        return JobError(
             document_id=nameable(value.get("document_id")) if isinstance(value, dict) else None,
             code="invalid_document",
             detail=f"{first['pointer']} {first['detail']}{more}.",

@@ -1,6 +1,5 @@
 """Feedback: users' ratings of hits, and the judgments and results derived from them."""
 
-from dataclasses import asdict, fields
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, ClassVar, Self
@@ -18,7 +17,7 @@ from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, route
 from api_gateway.live.ask import current_state
 from api_gateway.resources.retrieval.queries import QueryInPath
 from api_gateway.resources.route_parts import Json, Page, deleted, existing, parse, parse_uuid, send_page
-from chordwise.contract.ratings import ArmResult, FeedbackShape, JudgedQuery, JudgmentVotes, RatingName
+from chordwise.contract.ratings import ArmResult, FeedbackShape, JudgedQuery, RatingName
 from pipeline.administration import rate as flow
 from pipeline.feedback import judgments as core
 from pipeline.feedback.judgments import DEFAULT_MIN_VOTES, Feedback, Rating
@@ -71,16 +70,9 @@ def judged_query(tenant_id: TenantId, namespace: str, judged: core.JudgedText) -
         "tenant_id": tenant_id,
         "namespaces": [namespace],
         "query_text": judged.query_text,
-        "relevant": {document.document_id: document.grade for document in judged.documents},
-        "votes": {document.document_id: shown(JudgmentVotes, document) for document in judged.documents},
+        "relevant": judged.relevant,
+        "votes": judged.votes,
     }
-
-
-def arm(result: flow.Arm) -> dict[str, Any]:
-    """Return one arm as it is sent."""
-    ratings, searches = result
-    counts = {**asdict(ratings), **asdict(searches)}
-    return {name: counts[name] for name in (field.name for field in fields(ArmResult))}
 
 
 router = APIRouter(tags=["feedback"])
@@ -177,7 +169,7 @@ async def results(caller: Reader, experiment_id: str) -> Response:
     tenant's newest 200,000), and feedback on their answers. Both outlive the experiment."""
     arms = await caller.gateway.run(flow.experiment_results, caller.tenant_id, experiment_id, caller.use)
     not_found = Problem(404, "experiment_not_found", "There is no such experiment, and nothing is known of one.")
-    return json_response({"experiment_id": experiment_id, "buckets": [arm(one) for one in existing(arms, not_found)]})
+    return json_response({"experiment_id": experiment_id, "buckets": existing(arms, not_found)})
 
 
 def _since(value: str | None) -> datetime | None:

@@ -7,13 +7,13 @@ from fastapi import APIRouter, Response
 from pydantic import Field
 
 from api_gateway.http.caller import Caller, Reader, Writer
-from api_gateway.http.fields import DescribedBy, Label, Shape, Wire, shown
+from api_gateway.http.fields import DescribedBy, Wire, shown
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.http.route_descriptions import route
 from api_gateway.resources.retrieval.query_body import flaws
 from api_gateway.resources.route_parts import CompleteList, Json, deleted, existing
-from chordwise.contract.profile import ProfileVersionShape
+from chordwise.contract.profile import ProfileDetail, ProfileShape, ProfileVersionShape
 from pipeline.administration import edit_profiles as flow
 from pipeline.query.built_in_profiles import BUILT_IN, ProfileHead
 from pipeline.query.plan import Plan, PlanFlaw, plan_as_json
@@ -47,25 +47,6 @@ class ActivateRequest(Wire):
     version: Annotated[int, Field(ge=1)]
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
     tenant_id: str | None = None
-
-
-class ProfileShape(Shape):
-    """The active version of a profile. `config_version` is in every answer that used it."""
-
-    name: Label
-    config_version: int
-    built_in: bool
-    note: str
-    trial_version: int | None
-    trial_share: float
-    previous_version: int | None
-
-
-class ProfileDetail(ProfileShape):
-    """A profile with its configuration and the resulting complete plan."""
-
-    config: dict[str, Any]
-    plan: dict[str, Any]
 
 
 class ProfileList(CompleteList[ProfileShape]):

@@ -14,7 +14,7 @@ from api_gateway.http.route_descriptions import Parameter, ProblemBody, answers,
 from api_gateway.live.ask import asked_query, await_answer, not_found, send, state_in_time
 from api_gateway.resources.retrieval.query_body import QueryRequest
 from api_gateway.resources.route_parts import deleted, parse_uuid, read_object
-from chordwise.contract.answer import AnswerChunk, AnswerContext, Facet, Group, Stats, UnderstoodQuery
+from chordwise.contract.answer import AnswerChunk, AnswerContext, Facet, Group, QueryAccepted, Stats, UnderstoodQuery
 from pipeline.query.compression import is_compressed
 from pipeline.query.request import Query
 from pipeline.query.wake_names import wake_name
@@ -35,13 +35,6 @@ class Answer(Shape):
     context: AnswerContext | None = Field(default=None, description="Absent unless query or profile ask for it.")
     stats: Stats
     error: ProblemBody | None = Field(default=None, description="Set when `status` is `failed`.")
-
-
-class QueryAccepted(Shape):
-    """A query that has no answer yet."""
-
-    query_id: str
-    status: Literal["queued", "running"]
 
 
 def parse_query_id(query_id: str) -> QueryId:

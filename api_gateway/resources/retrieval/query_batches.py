@@ -26,11 +26,11 @@ from api_gateway.resources import jobs
 from api_gateway.resources.retrieval.queries import Answer
 from api_gateway.resources.retrieval.query_body import QueryRequest
 from api_gateway.resources.route_parts import decode_own, media_type_of_body, parse_uuid, refuse_repeated, validated
-from api_gateway.resources.shapes import accepted_response, job_json
-from chordwise.contract.job import Job, JobAccepted
+from api_gateway.resources.shapes import accepted_response
+from chordwise.contract.job import Job, JobAccepted, JobError
 from pipeline.administration import steer_jobs
 from pipeline.administration.call_store import read_view
-from pipeline.ingestion.accept import AcceptedJob, Refusal
+from pipeline.ingestion.accept import AcceptedJob
 from pipeline.jobs.batch_view_store import BatchViews, repeated
 from pipeline.query.compression import decompressed
 from pipeline.query.request import Query
@@ -143,7 +143,7 @@ async def get_batch(caller: Reader, batch_id: BatchInPath, wait: jobs.Wait = 0) 
     await caller.gateway.run(_require, caller, batch_id)
     if wait > 0:
         await jobs.until_finished(caller, batch_id, wait)
-    return json_response(job_json(await caller.gateway.run(jobs.view_of, caller, batch_id)))
+    return json_response(await caller.gateway.run(jobs.view_of, caller, batch_id))
 
 
 @router.get(
@@ -262,7 +262,7 @@ class _Intake:
         self._lines = [number for number, _ in filled]
         return [line for _, line in filled]
 
-    def query(self, entry: Any, where: str, index: int) -> tuple[str | None, Query | Refusal]:
+    def query(self, entry: Any, where: str, index: int) -> tuple[str | None, Query | JobError]:
         """Return the query in an entry with its own id, or the refusal."""
         own_id: str | None = None
         try:
@@ -277,17 +277,19 @@ class _Intake:
         except Problem as problem:
             return own_id, self._refusal(problem, where, index)
 
-    def require_one(self, queries: Sequence[tuple[str | None, Query | Refusal]]) -> None:
+    def require_one(self, queries: Sequence[tuple[str | None, Query | JobError]]) -> None:
         """Raise Problem if every query was refused."""
-        refusals = [query for _, query in queries if isinstance(query, Refusal)]
+        refusals = [query for _, query in queries if isinstance(query, JobError)]
         if len(refusals) < len(queries):
             return
         if not refusals:
             raise invalid([{"pointer": "/queries", "detail": "is empty"}])
-        detail = refusals[0].detail if len(refusals) == 1 else f"None of the {len(refusals)} queries can be taken."
+        detail = f"None of the {len(refusals)} queries can be taken."
+        if len(refusals) == 1:
+            detail = refusals[0].detail or detail
         raise Problem(422, "no_valid_query", detail, errors=self._places)
 
-    def _refusal(self, problem: Problem, where: str, index: int) -> Refusal:
+    def _refusal(self, problem: Problem, where: str, index: int) -> JobError:
         """Return a refusal that names the position and the field at fault."""
         first = problem.errors[0] if problem.errors else {"pointer": "", "detail": problem.detail}
         place = where + first["pointer"]
@@ -297,7 +299,7 @@ class _Intake:
             detail = detail.removeprefix("The body ").replace(" line 1 column ", " column ")
         named = f"line {self._lines[index]}" if self._lines else f"query {index}"
         code = "invalid_query" if problem.status == 422 else problem.code
-        return Refusal(document_id=None, code=code, detail=f"{named}: {detail}", pointer=place)
+        return JobError(document_id=None, code=code, detail=f"{named}: {detail}", pointer=place)
 
 
 def _own_id(value: Any) -> str | None:

@@ -16,6 +16,7 @@ from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.resources.retrieval.conditions import LONGEST_FILTERS, Where, read_expression, to_condition
 from api_gateway.resources.route_parts import validated
 from chordwise.contract import document
+from chordwise.contract.tenant import AuditActor
 from pipeline.filters.expressions import parse_filter
 from pipeline.filters.readers import Principals, readers_filter
 from pipeline.query.configuration import (
@@ -42,7 +43,7 @@ from pipeline.query.plan import (
     require_story_time,
 )
 from pipeline.query.request import Query
-from pipeline.records import Actor, ChunkId, Filters, Namespace, QueryId, TenantId
+from pipeline.records import ChunkId, Filters, Namespace, QueryId, TenantId
 from pipeline.retrieval.build_plan import plan_of
 from pipeline.settings import Settings
 
@@ -179,7 +180,7 @@ def to_query(
     use: Settings,
     configuration: Configuration | None = None,
     assign: Assign = nobody,
-    asked_by: Actor | None = None,
+    asked_by: AuditActor | None = None,
     reads_as: Callable[[Sequence[str] | None], Principals] = lambda _: frozenset(),
     received_at: float | None = None,
 ) -> Query:
@@ -219,7 +220,7 @@ def to_query(
         trace=sent.trace is True,
         exclude=tuple(ChunkId(chunk_id) for chunk_id in dict.fromkeys(sent.exclude or ())),
         remarks=(*remarks, *refused),
-        asked_by=asked_by or Actor(),
+        asked_by=asked_by or AuditActor(),
         rules_known=configuration.is_known,
     )
 

@@ -18,7 +18,7 @@ from pipeline.resources import Resources
 from pipeline.sources.entry import GROUP, Entry
 from tests.conftest import make_tenant
 from tests.support.repository.guides import blocks
-from tests.support.servers.web_server import WebServer, page
+from tests.support.servers.web_server import WebServer, page, publish
 
 Says = Callable[..., Any]
 SITE = "https://docs.example.com/"
@@ -41,17 +41,6 @@ def client(use: Resources, monkeypatch: pytest.MonkeyPatch) -> Iterator[Chordwis
 def site() -> Iterator[WebServer]:
     with WebServer() as server:
         yield server
-
-
-def publish(site: WebServer, *paths: str) -> None:
-    """Serve these pages and a sitemap that names them."""
-    for path in paths:
-        site.pages[f"/{path}"] = page(
-            f"# {path}\n\nThe page {path} is about kettles.".encode(), media_type="text/markdown"
-        )
-    entries = "".join(f"<url><loc>{site.url(f'/{path}')}</loc><lastmod>2026-11-30</lastmod></url>" for path in paths)
-    urlset = f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{entries}</urlset>'
-    site.pages["/sitemap.xml"] = page(urlset.encode(), media_type="application/xml")
 
 
 def says(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
+from chordwise.contract.entity import EntityShape
 from pipeline.administration.edit_entities import delete_entities, list_states, put_states
 from pipeline.database.unit_of_work import reading
-from pipeline.entities.entity import EntityState
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.query.plan import ContextOptions, Plan
 from pipeline.query.request import Query
@@ -25,8 +26,16 @@ from tests.support.corpora.queries import query_of
 pytestmark = pytest.mark.own_databases
 
 
-def state(namespace: str, entity_id: str, name: str, at: int | None = None, **said: object) -> EntityState:
-    return EntityState(namespace=namespace, entity_id=entity_id, name=name, type=None, story_time=at, state=said)
+def state(namespace: str, entity_id: str, name: str, at: int | None = None, **said: object) -> EntityShape:
+    return EntityShape(
+        namespace=namespace,
+        entity_id=entity_id,
+        name=name,
+        type=None,
+        story_time=at,
+        state=said,
+        updated_at=datetime.now(UTC),
+    )
 
 
 def passage(namespace: str, *names: str) -> Hydrated:

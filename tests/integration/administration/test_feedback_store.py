@@ -63,6 +63,6 @@ class DescribeFeedbackInMySql:
         add(use_alone, tenant, said(document="deleted", source="keyword"))
         namespace = Namespace("知识")
         [found], after = judgment_page(tenant, namespace, min_votes=1, after=None, limit=5, use=use_alone)
-        assert ([each.document_id for each in found.documents], after) == (["curated"], None)
+        assert (list(found.relevant), after) == (["curated"], None)
         other = make_tenant(use_alone)[0]
         assert judgment_page(other, namespace, min_votes=1, after=None, limit=5, use=use_alone) == ([], None)

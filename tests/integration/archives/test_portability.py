@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from api_gateway.resources.ingestion.archives import entries_of
+from chordwise.contract.archive import ImportedPart
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
 from pipeline.archives.archive import NewPart, read_part
@@ -16,7 +17,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.document_views import OwnedChunk
 from pipeline.ingestion.accept import Batch
-from pipeline.ingestion.import_archive import PartOutcome, forget, receive_part
+from pipeline.ingestion.import_archive import forget, receive_part
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.maintenance.export import export_part
 from pipeline.maintenance.verify import verify
@@ -64,7 +65,7 @@ def counting(use: Resources, *, model: str | None = None) -> tuple[Resources, Co
 class Target(Corner):
     """Where an archive is imported into."""
 
-    def receive(self, body: bytes, number: int = 1, *, use: Resources | None = None, **options: Any) -> PartOutcome:
+    def receive(self, body: bytes, number: int = 1, *, use: Resources | None = None, **options: Any) -> ImportedPart:
         found, use = read_part(body), use or self.use
         batch = Batch(
             tenant_id=self.tenant,
@@ -82,13 +83,13 @@ class Target(Corner):
             vectors=found.vector_count,
             vectors_kept=True,
         )
-        return receive_part(batch, part, use, ring=lambda ticket: None)
+        return receive_part(batch, part, use, ring=lambda ticket: None)[1]
 
     def take(self, *bodies: bytes, use: Resources | None = None, **options: Any) -> list[Any]:
         jobs = []
         for number, body in enumerate(bodies, start=1):
             received = self.receive(body, number, use=use, **options)
-            jobs.append(self.finish(received.part.job_id, use))
+            jobs.append(self.finish(received.job_id, use))
         return jobs
 
     def finish(self, job_id: JobId, use: Resources | None = None) -> Any:

@@ -26,10 +26,10 @@ class DescribeAnImport:
         [body] = exported(source)
         received = target.receive(body)
         for broken_at in ("upsert", "counts"):
-            ingest_batch(target.tenant, received.part.job_id, breaking(use, broken_at), ring=lambda *_: None)
+            ingest_batch(target.tenant, received.job_id, breaking(use, broken_at), ring=lambda *_: None)
             assert target.shown() == {}
             target.make_due()
-        target.finish(received.part.job_id)
+        target.finish(received.job_id)
         assert seen(target) == seen(source)
         assert_statistics(target)
 

@@ -331,7 +331,7 @@ class DescribeTheGate:
         good = compare_models(number, golden, Gate(max_ndcg_loss=1.0), use, sample=0)
         assert (good.queries, good.judged, good.passed) == (8, 8, True)
         assert good.ndcg_active > 0.5
-        assert status_of(use, number).migration.comparison["ndcg_active"] == pytest.approx(good.ndcg_active)
+        assert status_of(use, number).comparison.ndcg_active == pytest.approx(good.ndcg_active)
         put_in(use, both(use)[1])
         scrambled = use.spaces.embedder(both(use)[1])
         real = scrambled.embed

@@ -137,12 +137,12 @@ class DescribeAModelThatFails:
         assert refused.value.code == "vectors_behind"
         make_due(use)
         backfill.step(use)
-        assert status_of(use, number).migration.error_code == "embedder_unavailable"
+        assert status_of(use, number).error_code == "embedder_unavailable"
         model.error = None
         make_due(use)
         backfill.step(use)
         found = status_of(use, number)
-        assert (found.behind, found.migration.error_code) == (0, None)
+        assert (found.behind, found.error_code) == (0, None)
         migrate_model.switch(number, use, **NO_GATE)
         corner.assert_clean()
         assert_same(corner, *both(use))
@@ -155,7 +155,7 @@ class DescribeAModelThatFails:
         _, new = both(use)
         put_in(use, new, refused="forbidden")
         run(use, number)
-        assert status_of(use, number).migration.missing == 1
+        assert status_of(use, number).missing == 1
         with pytest.raises(MigrationRefused) as refused:
             migrate_model.switch(number, use, **NO_GATE)
         assert refused.value.code == "vectors_missing"

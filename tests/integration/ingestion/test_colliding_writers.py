@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from chordwise.contract.job import Item
 from pipeline.ingestion.accept import AcceptedJob, Batch, accept
 from pipeline.ingestion.run import ingest_claims, take
-from pipeline.jobs.job_views import ItemView
 from pipeline.models.ports import Embedder, Matrix
 from pipeline.records import OCTETS, JobId, Namespace
 from pipeline.resources import Resources
@@ -62,7 +62,7 @@ def collide(corner: Corner, job: str, work: Callable[[Callable[[], object]], obj
         working.result(timeout=20)
 
 
-def only_item(corner: Corner, ticket: AcceptedJob) -> ItemView:
+def only_item(corner: Corner, ticket: AcceptedJob) -> Item:
     [item] = items_of(corner.use, ticket)
     return item
 

@@ -11,6 +11,7 @@ from ipaddress import ip_network
 
 import pytest
 
+from chordwise.contract.job import Item
 from pipeline.administration.steer_jobs import cancel
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.document_view_store import DocumentViews
@@ -19,7 +20,7 @@ from pipeline.ingestion.fetch import hand_over
 from pipeline.ingestion.reingest import DocumentChanges, reingest, roll_back
 from pipeline.ingestion.run import take
 from pipeline.jobs.control_store import DeadLetters
-from pipeline.jobs.job_views import DeadLetterFilter, ItemView
+from pipeline.jobs.job_views import DeadLetterFilter
 from pipeline.outbound.fetch_client import Fetcher
 from pipeline.records import OCTETS, DocumentId, Namespace, TenantId, Upload
 from pipeline.resources import Resources
@@ -63,12 +64,12 @@ class Fetching(Corner):
         assert self.use.fetches.wait(20)
         return not busy
 
-    def fetch(self, *uploads: Upload) -> dict[str | None, ItemView]:
+    def fetch(self, *uploads: Upload) -> dict[str | None, Item]:
         ticket = self.accept(*uploads)
         self.work(ticket)
         return self.items(ticket)
 
-    def items(self, ticket: AcceptedJob) -> dict[str | None, ItemView]:
+    def items(self, ticket: AcceptedJob) -> dict[str | None, Item]:
         return {item.document_id: item for item in items_of(self.use, ticket)}
 
     def make_due(self) -> None:

@@ -39,7 +39,7 @@ class DescribeAnUnchangedUpload:
         shown = len(corner.shown()["a"])
         assert (item.status, item.outcome, item.chunks, item.reused) == ("succeeded", "unchanged", shown, shown)
         assert corner.job(ticket).outcomes == {"unchanged": 1}
-        assert history(corner).generations == before.generations
+        assert history(corner).data == before.data
         assert corner.rows("payloads") == corner.rows("generations") == 1
         corner.assert_clean()
 

@@ -58,10 +58,10 @@ def it_warns_of_unread_pages_and_makes_the_document_anew_once_they_can_be_read(u
     body = pdf_with_picture("The seal of the cooling pump.")
     first = _ingest(use, tenant, namespace, body)
     assert (first.code, first.outcome) == (None, "created")
-    assert first.encoding.pages_warning.startswith("1 of 3 pages holds only pictures (2)")
+    assert first.pages_warning.startswith("1 of 3 pages holds only pictures (2)")
     assert _ingest(use, tenant, namespace, body).outcome == "unchanged"
     again = _ingest(reading, tenant, namespace, body)
-    assert (again.outcome, again.encoding) == ("replaced", None)
+    assert (again.outcome, again.pages_warning) == ("replaced", None)
 
 
 def it_hands_the_rest_of_a_long_batch_to_the_next_one(use, tenant, namespace, monkeypatch):

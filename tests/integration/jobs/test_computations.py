@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
+from chordwise.contract.tenant import AuditActor
 from pipeline.administration.compute import carry_out, drop_expired
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import EmptyDocument
@@ -26,7 +27,7 @@ from pipeline.jobs.computation import (
 )
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.maintenance.verify import verify, verify_step
-from pipeline.records import Actor, Namespace, TenantId
+from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit import AuditFilter
 from pipeline.tenants.audit_store import Audit
@@ -35,7 +36,7 @@ from tests.support.stacks.connections import in_mysql, in_postgres
 from tests.support.stacks.corner import Corner
 
 LARGE = "".join(f"第{number}句：茶 has {number} leaves.\n" for number in range(90_000)).encode()
-LI = Actor(key_id="k1", key_name="Li", scopes=("write",))
+LI = AuditActor(key_id="k1", key_name="Li", scopes=("write",))
 
 
 def asked(tenant: TenantId, kind: ComputationKind, parameters: Any, body: bytes = b"") -> Computation:

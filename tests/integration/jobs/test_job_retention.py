@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from chordwise.contract.job import Job
 from pipeline.administration import steer_jobs
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.generation_store import Generations
 from pipeline.jobs.job_retention_store import EndedJobs
 from pipeline.jobs.job_view_store import JobViews
-from pipeline.jobs.job_views import JobView
 from pipeline.maintenance import sweep
 from pipeline.resources import Resources
 from tests.support.corpora.uploads import upload
@@ -64,7 +64,7 @@ class DescribeJobs:
         assert corner.shown() == {"d": ["published 发布"]}
 
     def it_deletes_those_that_ended_long_ago_with_their_items_and_no_others(self, corner, use):
-        old: list[JobView] = [corner.ingest(upload(f"d{n}", f"kettle {n}")) for n in range(3)]
+        old: list[Job] = [corner.ingest(upload(f"d{n}", f"kettle {n}")) for n in range(3)]
         young, running = corner.ingest(upload("young", "tea")), corner.accept(upload("open", "coffee"))
         age(corner, *(job.job_id for job in old))
         age(corner, young.job_id, days=KEPT_DAYS - 1)
@@ -152,5 +152,5 @@ class DescribeTheDocuments:
         assert corner.rows("payloads") == 1
         with unit_of_work(use.mysql) as work:
             history = Generations(work.connection, corner.tenant).history(corner.namespace, "there")
-        assert [(view.generation, view.state) for view in history.generations] == [(2, "cancelled"), (1, "shown")]
+        assert [(view.generation, view.state) for view in history.data] == [(2, "cancelled"), (1, "shown")]
         corner.assert_clean()

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from chordwise.contract.job import JobError
 from pipeline.administration import steer_jobs
 from pipeline.channels.channel import Channel
 from pipeline.channels.circuit_breaker_store import CIRCUITS
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import EmbedderUnavailable, StoreUnavailable
-from pipeline.ingestion.accept import AcceptedJob, Refusal
+from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.run import take
 from pipeline.jobs.batch_view_store import repeated
 from pipeline.jobs.question_store import Questions
@@ -247,7 +248,7 @@ class DescribeTurns:
 class DescribeWhatIsStored:
     def it_keeps_a_query_as_it_was_resolved(self, corner):
         query = replace(corner.query("red fox", top_k=3), trace=False)
-        refusal = Refusal(
+        refusal = JobError(
             document_id=None, code="invalid_query", detail="query 1: /top_k is below 1", pointer="/queries/1/top_k"
         )
         ticket = submit_batch(

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from chordwise.contract.tenant import AuditActor
 from pipeline.administration import edit_chunks
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.edit_chunks import Edit
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import StoreUnavailable
 from pipeline.maintenance.erase import erase_tenant
-from pipeline.records import Actor, ChunkId, DocumentId
+from pipeline.records import ChunkId, DocumentId
 from pipeline.resources import Resources
 from pipeline.retrieval import record_search
 from pipeline.settings import Settings
@@ -30,7 +31,7 @@ from tests.support.stacks.asking import Asker
 from tests.support.stacks.connections import sharing
 from tests.support.stacks.corner import Corner
 
-LI = Actor(key_id="0123456789abcdef", key_name="Li", scopes=("read", "write"))
+LI = AuditActor(key_id="0123456789abcdef", key_name="Li", scopes=("read", "write"))
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from chordwise.contract.document import GenerationList
+from chordwise.contract.job import Item
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents.document_views import History
 from pipeline.documents.generation_store import Generations
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.reingest import roll_back
-from pipeline.jobs.job_views import ItemView
 from pipeline.maintenance.sweep import release_kept
 from pipeline.records import DocumentId, Upload
 from pipeline.resources import Resources
@@ -59,18 +59,18 @@ def counting_with(use: Resources) -> Resources:
     return sharing(use, embedder=CountingEmbedder(use.embedder), parser=CountingParser(use.parser))
 
 
-def items(corner: Corner, ticket: AcceptedJob) -> list[ItemView]:
+def items(corner: Corner, ticket: AcceptedJob) -> list[Item]:
     return items_of(corner.use, ticket)
 
 
-def history(corner: Corner, document_id: DocumentId = A) -> History | None:
+def history(corner: Corner, document_id: DocumentId = A) -> GenerationList | None:
     with unit_of_work(corner.use.mysql) as work:
         return Generations(work.connection, corner.tenant).history(corner.namespace, document_id)
 
 
 def states(corner: Corner) -> dict[int, str]:
     found = history(corner)
-    return {} if found is None else {each.generation: each.state for each in found.generations}
+    return {} if found is None else {each.generation: each.state for each in found.data}
 
 
 def back(corner: Corner, **options: Any) -> AcceptedJob:

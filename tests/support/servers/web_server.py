@@ -87,6 +87,16 @@ def page(
     return answer
 
 
+def publish(site: WebServer, *paths: str) -> None:
+    """Serve these pages and a sitemap that names them."""
+    for path in paths:
+        text = f"# {path}\n\nThe page {path} is about kettles."
+        site.pages[f"/{path}"] = page(text.encode(), media_type="text/markdown")
+    entries = "".join(f"<url><loc>{site.url(f'/{path}')}</loc><lastmod>2026-11-30</lastmod></url>" for path in paths)
+    urlset = f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{entries}</urlset>'
+    site.pages["/sitemap.xml"] = page(urlset.encode(), media_type="application/xml")
+
+
 def redirect(location: str, *, status: int = 302) -> Callable[[Any], None]:
     """An answer that sends on."""
     return page(b"", status=status, Location=location)

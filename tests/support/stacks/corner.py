@@ -10,13 +10,13 @@ from typing import Any
 
 from sqlalchemy import Row
 
+from chordwise.contract.job import Item, Job, JobError
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.answer.result import Answer
 from pipeline.channels.channel import Channel
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.ingestion.accept import AcceptedJob, Batch, Refusal, accept
+from pipeline.ingestion.accept import AcceptedJob, Batch, accept
 from pipeline.jobs.job_view_store import JobViews
-from pipeline.jobs.job_views import ItemView, JobView
 from pipeline.maintenance.sweep import sweep
 from pipeline.maintenance.verify import verify
 from pipeline.query.request import Query
@@ -33,7 +33,7 @@ from tests.support.stacks.one_query import ask_in_process
 
 
 def submit(
-    use: Resources, tenant: TenantId, entries: Sequence[Upload | Refusal], namespace: str = "kb", **given: Any
+    use: Resources, tenant: TenantId, entries: Sequence[Upload | JobError], namespace: str = "kb", **given: Any
 ) -> AcceptedJob:
     """Accept documents as one job and ring no bell: the test works on it itself."""
     batch = Batch(tenant_id=tenant, namespace=Namespace(namespace), request_id="r", entries=entries, **given)
@@ -46,7 +46,7 @@ def work_off(use: Resources, ticket: AcceptedJob) -> None:
         pass
 
 
-def job_of(use: Resources, ticket: AcceptedJob) -> JobView:
+def job_of(use: Resources, ticket: AcceptedJob) -> Job:
     """Return a job as its tenant sees it."""
     with unit_of_work(use.mysql) as work:
         found = JobViews(work.connection, ticket.tenant_id).one(ticket.job_id)
@@ -54,7 +54,7 @@ def job_of(use: Resources, ticket: AcceptedJob) -> JobView:
     return found
 
 
-def items_of(use: Resources, ticket: AcceptedJob) -> list[ItemView]:
+def items_of(use: Resources, ticket: AcceptedJob) -> list[Item]:
     """Return the items of a job in order."""
     with unit_of_work(use.mysql) as work:
         return JobViews(work.connection, ticket.tenant_id).items(ticket.job_id, status=None, after=-1, limit=1000)
@@ -68,13 +68,13 @@ class Corner:
     tenant: TenantId
     namespace: Namespace
 
-    def accept(self, *entries: Upload | Refusal, **given: Any) -> AcceptedJob:
+    def accept(self, *entries: Upload | JobError, **given: Any) -> AcceptedJob:
         return submit(self.use, self.tenant, entries, self.namespace, **given)
 
     def work(self, ticket: AcceptedJob, use: Resources | None = None) -> None:
         work_off(use or self.use, ticket)
 
-    def ingest(self, *entries: Upload) -> JobView:
+    def ingest(self, *entries: Upload) -> Job:
         ticket = self.accept(*entries)
         self.work(ticket)
         return self.job(ticket)
@@ -83,7 +83,7 @@ class Corner:
         """Ingest plain texts by document id, with the fields that some of them have."""
         self.ingest(*(upload(name, body, **(fields or {}).get(name, {})) for name, body in texts.items()))
 
-    def job(self, ticket: AcceptedJob) -> JobView:
+    def job(self, ticket: AcceptedJob) -> Job:
         return job_of(self.use, ticket)
 
     def execute(self, statement: str, **values: Any) -> Sequence[Row[Any]]:

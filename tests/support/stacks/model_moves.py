@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from chordwise.contract.migration import EmbeddingMigration
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.errors import EmbedderRefused, MigrationRefused
@@ -51,7 +52,7 @@ def make_due(use: Resources) -> None:
 def state(use: Resources, number: int) -> str:
     found = migrate_model.status(number, use)
     assert found is not None
-    return found.migration.state
+    return found.state
 
 
 def run(use: Resources, number: int, *, until: str = "ready") -> None:
@@ -139,7 +140,7 @@ def replace_chunk(corner: Corner) -> tuple[Any, Any]:
     return _chunk(owned), {owned.generation: DocumentFields()}
 
 
-def status_of(use: Resources, number: int) -> migrate_model.MigrationStatus:
+def status_of(use: Resources, number: int) -> EmbeddingMigration:
     found = migrate_model.status(number, use)
     assert found is not None
     return found

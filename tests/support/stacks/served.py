@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from chordwise.contract.job import Job
 from pipeline.errors import Unavailable
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.run import ingest_next
-from pipeline.jobs.job_views import JobView
 from pipeline.maintenance.sweep import sweep
 from pipeline.models.ports import Embedder
 from pipeline.records import TenantId
@@ -43,10 +43,10 @@ class Served:
         uploads = [upload(f"d{place}", text) for place, text in enumerate(texts)]
         return submit(self.use, tenant or self.tenant, uploads)
 
-    def job(self, ticket: AcceptedJob) -> JobView:
+    def job(self, ticket: AcceptedJob) -> Job:
         return job_of(self.use, ticket)
 
-    def work(self, ticket: AcceptedJob, *, workers: int = 1, seconds: float = 60, **changes: Any) -> JobView:
+    def work(self, ticket: AcceptedJob, *, workers: int = 1, seconds: float = 60, **changes: Any) -> Job:
         """Let workers go on, with a sweeper beside them, until the job has ended or the time is over."""
         over = threading.Event()
 

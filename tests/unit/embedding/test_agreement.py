@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chordwise.contract.migration import Comparison
 from pipeline.embedding.model_comparison import ComparedQuery, Gate, judge, ndcg, overlap
 
 rankings = st.lists(st.sampled_from("abcdefghij"), unique=True)
+
+
+def decide(queries: Sequence[ComparedQuery], gate: Gate) -> Comparison:
+    return judge(queries, gate, sampled=False, at=datetime.now(UTC))
 
 
 class DescribeOverlap:
@@ -45,11 +53,11 @@ class DescribeNdcg:
 
 class DescribeTheGate:
     def it_does_not_pass_nothing(self):
-        assert not judge([], Gate()).passed
+        assert not decide([], Gate()).passed
 
     @pytest.mark.parametrize(("second", "passed"), [("abcd", True), ("abxy", True), ("axyz", False)])
     def it_asks_for_overlap_where_nothing_was_judged(self, second, passed):
-        verdict = judge([ComparedQuery(active_chunks="abcd", target_chunks=second)], Gate(min_overlap=0.5))
+        verdict = decide([ComparedQuery(active_chunks="abcd", target_chunks=second)], Gate(min_overlap=0.5))
         assert (verdict.passed, verdict.reason is None, verdict.ndcg_active) == (passed, passed, None)
 
     @pytest.mark.parametrize(("target", "loss", "passed"), [("ab", 0, True), ("ba", 0.1, False), ("ba", 0.4, True)])
@@ -57,7 +65,7 @@ class DescribeTheGate:
         judged = ComparedQuery(
             active_chunks="a", target_chunks="z", active_documents="ab", target_documents=target, grades={"a": 1}
         )
-        verdict = judge(
+        verdict = decide(
             [judged, ComparedQuery(active_chunks="a", target_chunks="z")], Gate(max_ndcg_loss=loss, min_overlap=1)
         )
         assert (verdict.queries, verdict.judged, verdict.passed) == (2, 1, passed)

@@ -32,7 +32,7 @@ def said(rating, *, at=0, document="d", chunk="c", query="q1", session=None, tex
 
 
 def grades(*feedback, **options):
-    return {each.document_id: each.grade for text in judgments(feedback, **options) for each in text.documents}
+    return {each: grade for text in judgments(feedback, **options) for each, grade in text.relevant.items()}
 
 
 class DescribeGrades:
@@ -73,7 +73,7 @@ class DescribeGrades:
 
     def it_counts_who_said_what(self):
         [text] = judgments([said("good", session="a"), said("bad", session="b", at=1), said("click", session="c")])
-        [judged] = text.documents
+        [judged] = text.votes.values()
         assert (judged.good, judged.bad, judged.clicks, judged.votes) == (1, 1, 1, 2.5)
         assert judged.rated_at == START + timedelta(minutes=1)
 
@@ -81,7 +81,7 @@ class DescribeGrades:
 class DescribeQuestions:
     def it_takes_spellings_for_one_question_and_shows_the_latest(self):
         found = judgments([said("good", text="Red  fox", at=0), said("good", text="ｒed FOX ", at=1, document="e")])
-        assert [(text.query_text, len(text.documents)) for text in found] == [("ｒed FOX ", 2)]
+        assert [(text.query_text, len(text.relevant)) for text in found] == [("ｒed FOX ", 2)]
         assert found[0].key == text_key("red fox").hex()
 
     def it_keeps_different_questions_apart_and_in_order(self):

@@ -10,6 +10,7 @@ import fakeredis
 import pytest
 
 from api_gateway.http.problems import from_error
+from chordwise.contract.tenant import AuditActor
 from pipeline import errors
 from pipeline.administration.compute import carry_out
 from pipeline.database.engines import Conflict
@@ -26,7 +27,7 @@ from pipeline.jobs.computation import (
     error_from_json,
 )
 from pipeline.jobs.computation_store import Computations
-from pipeline.records import Actor, TenantId
+from pipeline.records import TenantId
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -89,7 +90,7 @@ def failing(error: Exception) -> Callable[[Computation], Done]:
 
 class DescribeACarriedOutComputation:
     def it_gets_what_was_asked_and_gives_its_answer(self, desk):
-        asked = desk.open(body=b"\x00text", request_id="r1", actor=Actor(key_id="k", scopes=("write",)))
+        asked = desk.open(body=b"\x00text", request_id="r1", actor=AuditActor(key_id="k", scopes=("write",)))
         seen: list[Computation] = []
         desk.deliver(lambda computation: seen.append(computation) or Done(body=b"{}", about={"job_id": "j"}))
         assert seen == [asked]

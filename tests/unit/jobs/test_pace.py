@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.jobs.job_views import ProgressRate, pace
+from pipeline.jobs.job_views import pace
 
 
 def steps(*done: int, every: float = 1.0) -> list[tuple[float, int]]:
@@ -17,12 +17,12 @@ class DescribePace:
         assert pace(seen, remaining=100) is None
 
     def it_is_the_rate_of_the_sample_and_when_it_would_end(self):
-        assert pace(steps(0, 10, 20, 30, 40, 50, 60), remaining=100) == ProgressRate(rate=10.0, eta_s=10.0)
+        assert pace(steps(0, 10, 20, 30, 40, 50, 60), remaining=100) == (10.0, 10.0)
 
     def it_foretells_no_end_of_an_uneven_job(self):
-        assert pace(steps(0, 1, 2, 3, 40, 80, 120), remaining=100) == ProgressRate(rate=20.0, eta_s=None)
-        assert pace(steps(0, 40, 80, 120, 120, 120, 120), remaining=100) == ProgressRate(rate=20.0, eta_s=None)
+        assert pace(steps(0, 1, 2, 3, 40, 80, 120), remaining=100) == (20.0, None)
+        assert pace(steps(0, 40, 80, 120, 120, 120, 120), remaining=100) == (20.0, None)
 
     def it_forgets_what_is_longer_ago_than_the_window(self):
         seen = [(0.0, 0), (1.0, 5000), *steps(5000, 5010, 5020, 5030, 5040, 5050, 5060)]
-        assert pace(seen, remaining=20) == ProgressRate(rate=10.0, eta_s=2.0)
+        assert pace(seen, remaining=20) == (10.0, 2.0)

@@ -12,7 +12,7 @@ from pipeline.database.worker_heartbeats import DiskSpace, HostState, ProcessSig
 from pipeline.embedding.space_store import TableShape
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.maintenance import doctor
-from pipeline.maintenance.doctor import CheckResult, FlowerFacts, RedisFacts, Severity, Versions, WorkerFacts
+from pipeline.maintenance.doctor import CheckResult, FlowerFacts, Severity, Versions, WorkerFacts
 from pipeline.maintenance.examine_stores import connections_left, store_space
 from pipeline.metrics.definitions import IndexSummary
 from workers.names import Queue
@@ -78,15 +78,19 @@ class DescribeEveryFinding:
             (visible(replace(WORKER, task_time_limit_s=7200.0)), FAILED, "7200 s"),
             (visible(WORKER, seen_s=5000.0), FAILED, "5000 s"),
             (visible(replace(WORKER, visibility_timeout_s=2400.0)), WARNING, "processes disagree: 2400 s, 3600 s"),
-            (doctor.eviction("redis", RedisFacts(policy="noeviction", maxmemory=0, used_memory=1)), OK, "no limit"),
             (
-                doctor.eviction("redis", RedisFacts(policy="allkeys-lru", maxmemory=0, used_memory=1)),
+                doctor.eviction("redis", {"maxmemory_policy": "noeviction", "maxmemory": 0, "used_memory": 1}),
+                OK,
+                "no limit",
+            ),
+            (
+                doctor.eviction("redis", {"maxmemory_policy": "allkeys-lru", "maxmemory": 0, "used_memory": 1}),
                 FAILED,
                 "allkeys-lru",
             ),
             (
                 doctor.eviction(
-                    "redis", RedisFacts(policy="noeviction", maxmemory=100 * 2**20, used_memory=95 * 2**20)
+                    "redis", {"maxmemory_policy": "noeviction", "maxmemory": 100 * 2**20, "used_memory": 95 * 2**20}
                 ),
                 WARNING,
                 "95 MiB used",

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import dictionaries, integers, text
 
+from chordwise.contract.tenant import AuditActor
 from pipeline.filters.python_filters import HitCondition, HitConditions
 from pipeline.query.keywords import Background
 from pipeline.query.plan import ChannelPlan, ContextOptions, FallbackPlan, Plan, RetrievePlan
 from pipeline.query.request import OriginalRequest, Query, Understanding
-from pipeline.records import Actor, Caps, ChunkId, Filters, Namespace, QueryId, TenantId
+from pipeline.records import Caps, ChunkId, Filters, Namespace, QueryId, TenantId
 from pipeline.retrieval.reuse_answer import NOT_IN_KEY, SETTLES_AFTER_S, cache_key, has_settled, is_cacheable
 
 NOON = datetime(2026, 3, 1, 12, 30, tzinfo=UTC).timestamp()
@@ -64,7 +65,7 @@ OTHERS: dict[str, Any] = {
     "experiment_id": "e",
     "trace": True,
     "embedding_space": 2,
-    "asked_by": Actor(key_id="k"),
+    "asked_by": AuditActor(key_id="k"),
     "model_steps": ("expand",),
     "cache_key": "x",
     "stamps": {KB: "7"},

@@ -53,7 +53,7 @@ def _words(count: int) -> bytes:
 
 
 def _pid(parser: Parser) -> int:
-    return parser._idle[0]._process.pid
+    return parser._idle[0]._child.process.pid
 
 
 class DescribeCuttingThere:

@@ -38,7 +38,7 @@ def hurried() -> Iterator[Parser]:
 
 
 def _pid(parser: Parser) -> int:
-    return parser._idle[0]._process.pid
+    return parser._idle[0]._child.process.pid
 
 
 class DescribeHostileDocuments:
@@ -100,12 +100,12 @@ class DescribeTheParserProcess:
     def it_starts_its_own_in_a_forked_process(self, parser: Parser):
         parser.parse(_GOOD, media_type=CSV)
         process = parser._idle[0]
-        process._owner += 1  # as a fork would see it
+        process._child.owner += 1  # as a fork would see it
         assert parser.parse(_GOOD, media_type=CSV).text == _GOOD_TEXT
         assert parser._idle[0] is not process
-        process._owner = os.getpid()
-        process._process.kill()
-        process._process.wait()
+        process._child.owner = os.getpid()
+        process._child.process.kill()
+        process._child.process.wait()
 
     def it_leaves_no_process_behind(self):
         parser = Parser(memory_bytes=2**30, timeout_s=4)

@@ -9,9 +9,10 @@ from typing import Any
 import fakeredis
 import pytest
 
+from chordwise.contract.tenant import AuditActor
 from pipeline.query.query_store import Queries
 from pipeline.query.request import Query
-from pipeline.records import Actor, Namespace, QueryId, TenantId
+from pipeline.records import Namespace, QueryId, TenantId
 from pipeline.tenants import audit_store
 from pipeline.tenants.audit import AuditRow, query_hash
 from pipeline.tenants.audit_store import WAITING, AuditQueue, packed, unpacked
@@ -35,7 +36,7 @@ def row(audit_id: str = "q1", **changes: Any) -> AuditRow:
             "audit_id": audit_id,
             "at": datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=UTC),
             "action": "search",
-            "actor": Actor(key_id="0123456789abcdef", key_name="李", scopes=("read",)),
+            "actor": AuditActor(key_id="0123456789abcdef", key_name="李", scopes=("read",)),
             "request_id": "r",
             "namespaces": ("kb", "茶"),
             "ids": ("d1", "d2"),

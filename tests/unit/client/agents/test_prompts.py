@@ -29,7 +29,10 @@ ANSWER = {
         {"chunk_id": "2", "document_id": "d", "namespace": "kb", "title": "Guide", "text": " Plain. ", "confidence": 1.2},
         {"chunk_id": "3", "document_id": "e", "text": "   "},
     ],
-    "context": {"citations": [{"marker": "[1]", "chunk_id": "1", "page": 2, "new": 1}], "entities": [{"id": "x"}]},
+    "context": {
+        "citations": [{"marker": "[1]", "chunk_id": "1", "document_id": "d", "page": 2, "new": 1}],
+        "entities": [{"id": "x"}],
+    },
 }  # fmt: skip
 
 json_values = st.recursive(

@@ -21,7 +21,15 @@ MOVE = {
     "behind": 1,
     "missing": 0,
 }
-COMPARED = {"queries": 4, "judged": 4, "overlap": 0.625, "ndcg_active": 0.5, "ndcg_target": 0.75, "passed": True}
+COMPARED = {
+    "queries": 4,
+    "judged": 4,
+    "overlap": 0.625,
+    "ndcg_active": 0.5,
+    "ndcg_target": 0.75,
+    "passed": True,
+    "k": 10,
+}
 
 
 @pytest.fixture

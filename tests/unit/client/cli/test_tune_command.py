@@ -220,7 +220,8 @@ class DescribeFeedback:
         text = "One two three. Four five six."
         cuts = [(0, 14), (8, 20), (15, 29), (0, 29)]
         chunks = [
-            Chunk(chunk_id=f"{n}", document_id="d", text=text[a:b], start=a, end=b) for n, (a, b) in enumerate(cuts)
+            Chunk(chunk_id=f"{n}", document_id="d", source_id="s", text=text[a:b], start=a, end=b)
+            for n, (a, b) in enumerate(cuts)
         ]
         assert joined(chunks) == text
         assert joined(chunks[:2]) == "One two three.\n Four "

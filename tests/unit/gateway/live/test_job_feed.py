@@ -16,8 +16,9 @@ from api_gateway.live.job_feed import FAILURES_AT_ONCE, Following
 from api_gateway.live.wakes import Wakes
 from api_gateway.resources import events
 from api_gateway.resources.events import JobStream, id_of, position_of
+from chordwise.contract.job import JobError
 from pipeline.errors import StoreUnavailable
-from pipeline.jobs.job_views import Failure, FailurePosition, Snapshot
+from pipeline.jobs.job_views import FailurePosition, Snapshot
 from pipeline.jobs.notification_store import JobNotifications
 from pipeline.query.wake_names import wake_name
 from pipeline.records import ItemState, JobId, TenantId
@@ -32,7 +33,7 @@ class Ledger:
     def __init__(self) -> None:
         self.looks = self.compared = self.read = 0
         self.away = False
-        self.failed: list[Failure] = []
+        self.failed: list[tuple[FailurePosition, JobError]] = []
         self.job = Snapshot(
             job_id=JOB,
             namespace="kb",
@@ -52,10 +53,7 @@ class Ledger:
     def move(self, *, failed: int = 0, finished: bool = False) -> None:
         revision = self.job.revision + 1
         places = [FailurePosition(revision=revision, ordinal=n) for n in range(failed)]
-        self.failed += [
-            Failure(position=place, document_id=f"d{place.ordinal}", code="c", detail=None, pointer=None)
-            for place in places
-        ]
+        self.failed += [(place, JobError(document_id=f"d{place.ordinal}", code="c", detail=None)) for place in places]
         items = {**self.job.items, ItemState.FAILED: len(self.failed)}
         ended = MOMENT if finished else None
         self.job = dataclasses.replace(self.job, revision=revision, items=items, finished_at=ended)
@@ -70,7 +68,7 @@ class Ledger:
     async def failures(self, tenant_id, job_id, after):
         self.read += 1
         await asyncio.sleep(0)
-        return [failure for failure in self.failed if failure.position > after][:FAILURES_AT_ONCE]
+        return [failure for failure in self.failed if failure[0] > after][:FAILURES_AT_ONCE]
 
     async def fingerprints(self, tenant_id, job_ids):
         self.compared += 1

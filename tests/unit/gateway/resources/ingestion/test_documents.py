@@ -21,7 +21,7 @@ from api_gateway.resources.ingestion.examples import ExamplesForm
 from api_gateway.resources.ingestion.files import FilesForm
 from api_gateway.resources.ingestion.stored_documents import DocumentsDeleteRequest
 from api_gateway.resources.ingestion.uploads import DocumentIn, DocumentsRequest, batch_of
-from pipeline.ingestion.accept import Refusal
+from chordwise.contract.job import JobError
 from pipeline.records import Chunking, DocumentFields, TenantId, Upload
 from pipeline.settings import load
 from pipeline.tenants.accounts import Principal
@@ -189,7 +189,7 @@ class DescribeASource:
     )
     def it_is_refused_with_its_place(self, fields, code, pointer):
         found = entry(**fields)
-        assert isinstance(found, Refusal)
+        assert isinstance(found, JobError)
         assert (found.code, found.pointer) == (code, f"/documents/1{pointer}")
         assert "secret" not in found.detail
 
@@ -198,7 +198,7 @@ class DescribeARefusal:
     @pytest.mark.parametrize("document_id", ["x" * 65, "", " x", "x\n", "a\x7fb", "\ud800", 5, None, "a\u2028b"])
     def it_has_no_id_if_the_id_is_what_is_wrong(self, document_id):
         found = entry(document_id=document_id, text="")
-        assert isinstance(found, Refusal)
+        assert isinstance(found, JobError)
         assert found.document_id is None or len(found.document_id) == 36
 
     def it_leaves_two_with_one_id_to_whoever_accepts_them(self):
