@@ -259,7 +259,7 @@ def outage_stack(settings: Settings, logs: Path, **changed: str) -> Iterator[Out
 
 
 def _assert_at_rest(gateway_pid: int) -> None:
-    """Fail if a gateway that nobody asks goes on using a processor, as a thread does that an outage left in a loop."""
+    """Fail if the gateway uses a processor while nobody asks: an outage may leave a thread in an endless loop."""
     gateway = psutil.Process(gateway_pid)
     seconds = (gateway.cpu_percent(interval=1.0) for _ in range(_SECONDS_TO_REST))
     assert any(percent < _AT_REST_PERCENT for percent in seconds), "the gateway uses a processor, and nobody asks it"
