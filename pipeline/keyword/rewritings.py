@@ -58,6 +58,8 @@ def rewritings(folded: str) -> Iterator[Rewriting]:
         yield from _parts_of_years(folded)
     if has_digits or _HAN_MEASURED.search(folded):
         yield from _measured(folded)
+    if has_digits or "零下" in folded:
+        yield from _with_signs(folded)
     if has_digits:
         yield from _numbers_with_han(folded)
         yield from _amounts(folded)
@@ -72,6 +74,8 @@ _SPOKEN: Final = re.compile(
     r"(?:凌晨|早上|早晨|上午|中午|下午|傍晚|晚上|夜里)?[一二三四五六七八九两十]{1,3}点(?:[一二三四五六七八九十]{1,3}分|半|整|钟|[一三]刻)?"
     r"|(?<![年〇零一二三四五六七八九十])[一二三四五六七八九十]{1,2}月[一二三四五六七八九十]{1,3}[日号]"
     r"|(?<![a-z])(?P<part>half|quarter) (?P<side>past|to) (?P<named>[a-z]{3,6})(?![a-z])"
+    r"(?P<later> (?:in the (?:afternoon|evening)|at night|p\.?m))?"
+    r"|(?<![\w.,:/-])(?P<military>[01]\d|2[0-3])(?P<past>[0-5]\d) ?(?:hours|hrs|h)(?![a-z])"
     r"|(?<![a-z-])(?P<percent>[a-z]{3,9}(?:[- ][a-z]{3,5})?)(?= ?per ?cent(?![a-z]))"
     r"|(?<![\d.,:])(?P<hour>\d\d?) ?(?:h|uhr) ?(?P<minute>[0-5]\d)(?!\d)"
 )
@@ -87,7 +91,10 @@ def _digits(match: re.Match[str]) -> str:
     if match["part"]:
         hour = CARDINALS.index(match["named"]) if match["named"] in CARDINALS else 0
         is_before, minutes = match["side"] == "to", 30 if match["part"] == "half" else 15
-        return f"{hour - is_before}:{60 - minutes if is_before else minutes}" if 0 < hour <= 12 else match[0]
+        half = " pm" if match["later"] else ""
+        return f"{hour - is_before}:{60 - minutes if is_before else minutes}{half}" if 0 < hour <= 12 else match[0]
+    if match["military"]:
+        return f"{match['military']}:{match['past']}"
     if match["percent"]:
         return _NUMBER_WORDS.get(match["percent"], match[0])
     if match["hour"]:
@@ -206,6 +213,12 @@ _AMOUNT: Final = re.compile(
     r"(?:(?P<point>[.,])(?P<cents>\d\d))?(?!\w|[.,']\d)"
 )
 
+_PRICE: Final = re.compile(
+    r"(?:[$€£¥]|(?<![a-z])(?:usd|eur|gbp|cny|rmb)) ?(?P<before>\d{1,3}(?:,\d{3})+|\d{1,9})(?![\w]|[.,]\d)"
+    r"|(?<![\w.,])(?P<behind>\d{1,3}(?:,\d{3})+|\d{1,9}) ?"
+    r"(?:[$€£¥元块]|(?:dollars?|euros?|pounds?|usd|eur|gbp|cny|rmb)(?![a-z]))"
+)
+
 
 def _amounts(folded: str) -> Iterator[Rewriting]:
     """Yield amounts of money and counts with the separators of other countries."""
@@ -223,17 +236,35 @@ def _amounts(folded: str) -> Iterator[Rewriting]:
             grouped.replace(",", " ") + ends[1]: None,
             grouped.replace(",", "'") + ends[0]: None,
         }
+        if match["cents"] == "00":
+            texts |= {digits: None, grouped.replace(",", "."): None}
         own = {match[0], digits if sign == "," and not point else ""}  # 1,000 and 1000 are one term
         yield Rewriting(match[0], tuple(text for text in texts if text not in own))
+    for match in _PRICE.finditer(folded):
+        written = match["before"] or match["behind"]
+        digits = written.replace(",", "")
+        grouped = f"{int(digits):,}"
+        texts = {
+            f"{digits}.00": None,
+            f"{grouped}.00": None,
+            f"{digits},00": None,
+            f"{grouped.replace(',', '.')},00": None,
+        }
+        yield Rewriting(written, tuple(texts))
 
 
 _UNITS: Final = (
     ("kg", "公斤", "千克", "kilogram"), ("km", "公里", "千米", "kilometre", "kilometer"), ("cm", "厘米", "centimetre"),
     ("mm", "毫米", "millimetre"), ("ml", "毫升", "millilitre"), ("mg", "毫克", "milligram"),
     ("km/h", "公里每小时", "kilometres per hour", "kilometers per hour", "kph"),
-    ("m2", "平方米", "平米"), ("m3", "立方米"), ("kw", "千瓦"), ("kwh", "千瓦时", "度"), ("w", "瓦"), ("v", "伏", "伏特"),
+
+    ("m2", "平方米", "平米", "sq m", "square metres", "square meters", "sqm"),
+    ("m3", "立方米"), ("kw", "千瓦"), ("kwh", "千瓦时", "度"), ("w", "瓦"), ("v", "伏", "伏特"),
     ("ma", "毫安"), ("t", "吨", "tonne"), ("g", "克"), ("l", "升", "litre", "liter"), ("m", "米", "metre", "meter"),
-    ("h", "小时", "hour"), ("min", "分钟", "minute"),
+    ("h", "小时", "hour"), ("min", "分钟", "minute"), ("s", "秒", "秒钟", "second"),
+    ("kb", "kilobyte"), ("mb", "megabyte"), ("gb", "gigabyte"), ("tb", "terabyte"), ("mah", "毫安时"), ("hz", "赫兹", "hertz"),
+    ("db", "分贝", "decibel"), ("hp", "马力", "horsepower"), ("ha", "公顷", "hectare"), ("mph", "miles per hour"),
+    ("ft", "feet", "foot", "英尺"), ("lb", "lbs", "pound", "磅"), ("oz", "ounce", "盎司"), ("mi", "mile", "英里"),
     ("°c", "摄氏度", "degrees celsius"), ("°f", "华氏度", "degrees fahrenheit"),
 )  # fmt: skip
 _SAME_UNIT: Final = {
@@ -269,6 +300,27 @@ def _measured(folded: str) -> Iterator[Rewriting]:
         yield Rewriting(match[0], tuple(f"{value} {unit}" for unit in (match["unit"], *_SAME_UNIT[match["unit"]])))
 
 
+_BELOW_ZERO: Final = re.compile(
+    rf"(?:零下|(?<![a-z])minus ?|(?<!\w)- ?)(?P<number>\d{{1,2}}|[{_SIGNS[1:]}十]{{1,3}}) ?"
+    r"(?:度|摄氏度|°c|°|degrees?(?: celsius)?|c(?![a-z]))"
+)
+_FEET: Final = re.compile(
+    r"(?<![\w.])(?P<feet>[3-8]) ?(?:ft|feet|foot|') ?(?P<inches>\d\d?)(?: ?(?:in|inch|inches|\")|(?![\w.]))"
+)
+
+
+def _with_signs(folded: str) -> Iterator[Rewriting]:
+    """Yield temperatures below zero, and heights in feet and inches, with signs and with words."""
+    for match in _BELOW_ZERO.finditer(folded):
+        value = int(match["number"]) if match["number"].isdigit() else _value(match["number"])
+        texts = (f"-{value}°c", f"- {value} °c", f"minus {value} degrees", f"零下{value}度", f"零下{numeral(value)}度")
+        yield Rewriting(match[0], tuple(text for text in texts if text != match[0]))
+    for match in _FEET.finditer(folded):
+        feet, inches = match["feet"], match["inches"]
+        heights = (f"{feet}'{inches}", f"{feet} ft {inches}", f"{feet} feet {inches}", f"{feet} foot {inches}")
+        yield Rewriting(match[0], tuple(height for height in heights if height != match[0]))
+
+
 _NAMED: Final = re.compile(
     r"(?<![a-z0-9.])(?P<name>[a-z]{2,20})(?P<blank> ?)(?P<number>\d{1,3}(?:\.\d{1,3}){1,2}[a-z]{0,2})(?![\w]|\.\d)"
 )
@@ -300,8 +352,8 @@ def _times(folded: str) -> Iterator[Rewriting]:
         minutes: tuple[str, ...] = (f"{numeral(minute)}分", *_QUARTERS_OF_HOUR.get(minute, ()))
         if minute in (0, 30):
             minutes = ("半", "三十分") if minute else ("整", "")
-        hours = f"{part}{numeral((hour - 1) % 12 + 1)}点"
-        texts = [*(f"{hours}{end}" for end in minutes), f"{hour}h{match['m']}"]
+        spoken = [numeral(hour)] if 0 < hour <= 12 else [f"{part}{numeral((hour - 1) % 12 + 1)}", numeral(hour)]
+        texts = [*(f"{name}点{end}" for name in spoken for end in minutes), f"{hour}h{match['m']}"]
         if not minute and hour in (0, 12):
             texts.append("noon" if hour else "midnight")
         if minute in _SPOKEN_PARTS:
@@ -402,10 +454,13 @@ _OF: Final = re.compile(
     r"(?: (?:der|das|die|den|dem|de|het|einen|einer|einem|eines))? (?P<first>[a-z]{4,20})(?!\w)"
 )
 _ENDING: Final = re.compile("(?:es|s|en|n|e)$")
+_WITH_JOINT: Final = re.compile(r"(?<!\w)([a-z]{3,20}(?:ung|heit|keit|schaft|itat)) ([a-z]{4,20})(?!\w)")
 
 
 def _compounds(folded: str) -> Iterator[Rewriting]:
-    """Yield two nouns of German or Dutch as one: wartung des aufzugs as aufzugswartung."""
+    """Yield two nouns of German or Dutch as one: wartung des aufzugs as aufzugswartung, kundigung frist as kundigungsfrist."""
+    for match in _WITH_JOINT.finditer(folded):
+        yield Rewriting(match[0], words=((f"{match[1]}s{match[2]}",),), is_sure=False)
     for match in _OF.finditer(folded):
         first, last = match["first"], match["last"]
         plain = _ENDING.sub("", first)
