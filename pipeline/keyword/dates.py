@@ -120,6 +120,15 @@ _VIETNAMESE: Final = (
     re.compile(rf"(?<!\d )(?<!\d)thang (?P<m>\d\d?)(?:,? nam |/){_YEAR}(?!\d)"),
 )
 _EIGHT_DIGITS: Final = re.compile(r"(?<!\d)(?P<y>(?:19|20)\d\d)(?P<m>\d\d)(?P<d>\d\d)(?!\d)")
+# With two digits of the year: 13-Jun-14, 6/13/14.
+_SHORT: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"(?<![\w-])(?P<d>\d\d?)-{_NAME.replace('(?:ב)?', '')}-'?(?P<short>\d\d)(?![\w-])",
+        r"(?<![\w/.-])(?P<d>\d\d?)(?P<sign>/)(?P<m>\d\d?)/(?P<short>\d\d)(?![\w/])",
+    )
+)
+_LAST_OF_CENTURY: Final = 40  # 39 is 2039, 40 is 1940
 _HAS_SIGNED: Final = re.compile(r"\d[-/.]\d\d?[-/.]\d")
 _HAS_MONTH_ALONE: Final = re.compile(r"\d{4}-\d\d(?![\d-])|(?<![\d/])\d\d/\d{4}")
 _HAS_NAME: Final = re.compile(_NAME)
@@ -157,10 +166,10 @@ _TIME: Final = re.compile(
     r"|(?<![a-z])(?:a las|a la|alle|as|um|kl|kl\.|klo) (?P<h4>\d\d?)[.h](?P<m4>[0-5]\d)(?!\w|\.\d)"
 )
 _HAN_TIME: Final = re.compile(
-    r"(?P<part>凌晨|早上|早晨|上午|午前|中午|下午|午后|傍晚|晚上|夜里|오전|오후)? ?(?<!\d)(?P<h>\d\d?) ?[点时시] ?"
+    r"(?P<part>凌晨|早上|早晨|上午|午前|中午|下午|午后|傍晚|晚上|夜里|早|晚|夜|오전|오후)? ?(?<!\d)(?P<h>\d\d?) ?[点时시] ?"
     r"(?:(?P<m>[0-5]?\d) ?[分분]|(?P<half>半|반)|(?P<quarter>[13一三])刻|(?P<whole>钟|整))?"
 )
-_AFTERNOON: Final = ("下午", "午后", "傍晚", "晚上", "夜里", "오후")
+_AFTERNOON: Final = ("下午", "午后", "傍晚", "晚上", "夜里", "晚", "夜", "오후")
 
 
 def dates_and_times(folded: str, *, day_first: bool = False) -> Iterator[Form]:
@@ -173,7 +182,7 @@ def dates_and_times(folded: str, *, day_first: bool = False) -> Iterator[Form]:
     patterns: list[re.Pattern[str]] = [_EIGHT_DIGITS]
     ranges: list[re.Pattern[str]] = []
     if _HAS_SIGNED.search(folded):
-        patterns += _SIGNED
+        patterns += (*_SIGNED, _SHORT[1])
     if _HAS_MONTH_ALONE.search(folded):
         patterns += _MONTH_ALONE
     if "月" in folded or "월" in folded:
@@ -182,7 +191,7 @@ def dates_and_times(folded: str, *, day_first: bool = False) -> Iterator[Form]:
     if "thang " in folded:
         patterns += _VIETNAMESE
     if _HAS_NAME.search(folded):
-        patterns += _WITH_NAMES
+        patterns += (*_WITH_NAMES, _SHORT[0])
         ranges += _RANGES_WITH_NAMES
     for pattern in patterns:
         for match in pattern.finditer(folded):
@@ -224,6 +233,8 @@ def _terms_of(match: re.Match[str], *, day_first: bool) -> Iterator[Form]:
     year = int(found["y"]) if found.get("y") else None
     if found.get("era"):
         year = ERAS[found["era"]] + (1 if found["of"] == "元" else int(found["of"]))
+    if found.get("short"):
+        year = int(found["short"]) + (2000 if int(found["short"]) < _LAST_OF_CENTURY else 1900)
     day = int(found["d"]) if found.get("d") else None
     yield from _named(year, month, day, match)
     is_ambiguous = "sign" in found and found["sign"] in "/-" and match.start("d") < match.start("m")

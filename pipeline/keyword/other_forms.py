@@ -57,6 +57,7 @@ _GROUPS: Final = re.compile("(?<![A-Za-z0-9])[A-Z0-9]{1,6}(?: [A-Z0-9]{1,6}){2,7
 _LEAST_GROUPED: Final = 10  # characters
 _DIGEST: Final = re.compile("(?<![a-z0-9])[0-9a-f]{40}(?:[0-9a-f]{24})?(?![a-z0-9])")
 _SHORT_DIGESTS: Final = (7, 8, 10, 12)
+_LEAST_DIGEST: Final = 40
 # The address of a device: 00:1a:2b:3c:4d:5e, 001a.2b3c.4d5e.
 _HARDWARE: Final = re.compile(
     r"(?<![0-9a-z:.-])(?:(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})(?![0-9a-z:-]|\.[0-9a-z])"
@@ -79,10 +80,12 @@ _PERCENT: Final = re.compile(
     r"(?:%|(?:per ?cent|prozent|pour ?cent|por ?cien?to|per ?cento|yuzde)(?![a-z])"
     "|процент|パーセント|퍼센트)"
 )
-_HAN_PERCENT: Final = re.compile("百分之([〇零一二三四五六七八九两十百]{1,5}(?:点[〇零一二三四五六七八九]{1,3})?)")
+_HAN_PERCENT: Final = re.compile(
+    "(?P<of>[百千])分之(?P<number>[〇零一二三四五六七八九两十百]{1,5}(?:点[〇零一二三四五六七八九]{1,3})?)"
+)
 
 _CAMEL: Final = re.compile(
-    r"(?<![A-Za-z0-9])(?:[a-z]{2,}(?:[A-Z][a-z0-9]+)+[A-Z]{0,4}|(?:[A-Z][a-z]+){3,}|[A-Z]{2,6}(?:[A-Z][a-z]+){2,})"
+    r"(?<![A-Za-z0-9])(?:[a-z]{2,}(?:[A-Z]{1,6}[a-z][a-z0-9]*)+[A-Z]{0,4}|(?:[A-Z][a-z]+){3,}|[A-Z]{2,6}(?:[A-Z][a-z]+){2,})"
     r"(?![A-Za-z])"
 )
 _HUMPED: Final = re.compile("[A-Z](?<=[a-z][A-Z])")
@@ -151,7 +154,7 @@ def passage_forms(text: str, folded: str, *, day_first: bool = False) -> Iterato
         for match in _CAMEL.finditer(text):
             for part in _HUMP.finditer(match[0]):
                 yield Form(part[0].lower(), match.start() + part.start(), match.start() + part.end())
-    for form in (*_exact_forms(folded, day_first=day_first), *_grouped(text, folded), *_digests(folded)):
+    for form in (*_exact_forms(folded, day_first=day_first), *_grouped(text, folded)):
         is_term = form.term.isalnum() and not form.term.isdigit()
         if not is_term or form.term != folded[form.start : form.end].replace("-", ""):  # a word that it is a term of
             yield form
@@ -165,26 +168,24 @@ def _exact_forms(folded: str, *, day_first: bool = False) -> Iterator[Form]:
             yield Form(form.term, start + form.start, start + form.end)
     if "月" in folded:
         yield from han_dates(folded)
-    if "百分之" in folded:
+    if "分之" in folded:
         for match in _HAN_PERCENT.finditer(folded):
-            yield Form(_percent(decimal(match[1])), *match.span())
+            share = float(decimal(match["number"]))
+            yield Form(_percent(f"{share if match['of'] == '百' else share / 10}"), *match.span())
 
 
 def _grouped(text: str, folded: str) -> Iterator[Form]:
-    """Yield codes in groups of capitals and digits, joined. ``text``: before folding, which tells codes from words."""
+    """Yield codes in groups of capitals and digits, joined, and the short names of digests. ``text``: before folding, which
+    tells codes from words."""
     for start, end in _near_digits(folded):
-        for match in _GROUPS.finditer(text, max(0, start - _BEHIND), end + _BEHIND):
+        for match in _GROUPS.finditer(text, start, end):
             joined = match[0].replace(" ", "").lower()
             digits = sum(map(str.isdigit, joined))
             if _LEAST_GROUPED <= len(joined) <= _LONGEST_CODE and len(joined) // 2 <= digits < len(joined):
                 yield Form(joined, *match.span())
-
-
-def _digests(folded: str) -> Iterator[Form]:
-    """Yield the short names of the digests in a text."""
-    if len(folded) >= 40:
-        for match in _DIGEST.finditer(folded):
-            yield from (Form(match[0][:length], *match.span()) for length in _SHORT_DIGESTS)
+        if end - start >= _LEAST_DIGEST:
+            for match in _DIGEST.finditer(folded, start, end):
+                yield from (Form(match[0][:length], *match.span()) for length in _SHORT_DIGESTS)
 
 
 def _percents(part: str) -> Iterator[Form]:

@@ -12,10 +12,32 @@ _DURATIONS: Final = (
     ("30 minutes", "30 min", "half an hour", "half hour", "30分钟", "三十分钟", "半小时", "半个小时", "半个钟头"),
     ("45 minutes", "45 min", "three quarters of an hour", "45分钟", "四十五分钟", "三刻钟"),
     (
-        *("90 minutes", "90 min", "an hour and a half", "one and a half hours", "1.5 hours"),
+        *(
+            "90 minutes",
+            "90 min",
+            "an hour and a half",
+            "one and a half hours",
+            "1.5 hours",
+            "1h30",
+            "1 h 30",
+            "1 hour 30 minutes",
+        ),
         *("90分钟", "九十分钟", "一个半小时", "1个半小时", "1.5小时", "1.5个小时"),
     ),
-    ("150 minutes", "two and a half hours", "2.5 hours", "150分钟", "两个半小时", "2个半小时", "2.5小时", "2.5个小时"),
+    (
+        "150 minutes",
+        "two and a half hours",
+        "2.5 hours",
+        "2h30",
+        "2 h 30",
+        "150分钟",
+        "两个半小时",
+        "2个半小时",
+        "2.5小时",
+        "2.5个小时",
+    ),
+    ("60 minutes", "60 min", "one hour", "1 hour", "an hour", "60分钟", "1小时", "一小时", "1个小时", "一个小时"),
+    ("120 minutes", "120 min", "two hours", "2 hours", "120分钟", "2小时", "两小时", "2个小时", "两个小时"),
     ("6 months", "six months", "half a year", "half year", "6个月", "六个月", "半年"),
     ("18 months", "eighteen months", "a year and a half", "1.5 years", "18个月", "十八个月", "一年半", "1年半"),
     ("14 days", "two weeks", "2 weeks", "fortnight", "14天", "十四天", "两周", "2周", "两个星期"),
@@ -30,12 +52,15 @@ _DURATION: Final = re.compile(
     rf"(?<![a-z0-9.,:年])(?:{'|'.join(sorted(map(re.escape, _SAME_DURATION), key=len, reverse=True))})(?![a-z0-9度])"
 )
 
+_HAS_DURATION: Final = re.compile(r"min|hour|month|year|week|fortnight|days|\dh|[分刻时年月天周星]|半个")
+
 _DECADE_NAMES: Final = {f"{name[:-1]}ies": 10 * ten for ten, name in enumerate(TENS, start=2)}
 _HAN_DIGITS: Final = "〇一二三四五六七八九"
 _DECADE: Final = re.compile(
     rf"(?<![a-z0-9])(?:(?P<name>{'|'.join(_DECADE_NAMES)})|'?(?P<century>19|20)?(?P<tens>\d0)'?s)(?![a-z0-9])"
     r"|(?:(?:上|20)世纪|(?<!\d)(?P<before>19|20))?(?:(?P<digits>[1-9]0)|(?P<han>[一二三四五六七八九])十)年代"
 )
+_HAS_DECADE: Final = re.compile("ties|0'?s|年代")
 _SHORT_YEAR: Final = re.compile(r"(?<![\w'])'(?P<year>\d\d)(?![\w'])|(?<!\d)(?P<han>[5-9]\d)年(?![代级期])")
 _FIRST_OF_LAST_CENTURY: Final = 40
 
@@ -60,6 +85,7 @@ _SHORT_DAYS: Final = {
     name: day for day in _DAYS for name in (day, day[:3], *{"tu": ["tues"], "th": ["thur", "thurs"]}.get(day[:2], []))
 }
 _DAY: Final = "|".join(sorted(_SHORT_DAYS, key=len, reverse=True))
+_HAS_DAY: Final = re.compile("(?:mon|tue|wed|thu|fri|sat|sun)[a-z]* ?(?:-|t)")
 _DAYS_RANGE: Final = re.compile(
     rf"(?<!\w)(?P<first>{_DAY})(?: ?- ?| to | through | till | until )(?P<last>{_DAY})(?!\w)"
 )
@@ -69,9 +95,9 @@ def spans_of_time(folded: str) -> Iterator[Rewriting]:
     """Yield the durations, decades, weeks, years and ranges of days of a folded query (`terms.fold`) that others write
     otherwise: half an hour as 30 minutes, the nineties as 1990s and 90年代, FY2022-23 as fiscal year 2022/23, Monday to Friday
     as Mon-Fri."""
-    for match in _DURATION.finditer(folded):
+    for match in _DURATION.finditer(folded) if _HAS_DURATION.search(folded) else ():
         yield Rewriting(match[0], tuple(other for other in _SAME_DURATION[match[0]] if other != match[0]))
-    for match in _DECADE.finditer(folded):
+    for match in _DECADE.finditer(folded) if _HAS_DECADE.search(folded) else ():
         yield Rewriting(match[0], tuple(other for other in _decade(match) if other != match[0]))
     for match in _SHORT_YEAR.finditer(folded):
         year = match["year"] or match["han"]
@@ -96,6 +122,8 @@ def spans_of_time(folded: str) -> Iterator[Rewriting]:
                     *(f"{year}-w{week:02}", f"{year}w{week:02}", f"{year}年第{week}周"),
                 ),
             )
+    if not _HAS_DAY.search(folded):
+        return
     for match in _DAYS_RANGE.finditer(folded):
         first, last = _SHORT_DAYS[match["first"]], _SHORT_DAYS[match["last"]]
         pairs = ((first, last), (first[:3], last[:3]))

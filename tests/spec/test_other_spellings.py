@@ -409,6 +409,10 @@ class DescribeSpansOfTime:
                 ("week 7 of 2019", "2019-W07", "2019-W17"),
                 ("Monday to Friday", "Mon–Fri", "Sat–Sun"),
                 ("Tuesday through Thursday", "Tue-Thu", "Mon-Wed"),
+                ("2h30", "150 minutes", "250 minutes"),
+                ("60 minutes", "one hour", "one mile"),
+                ("13-JUN-14", "June 13th, 2014", "June 30th, 2014"),
+                ("6/13/14", "13 June 2014", "30 June 2014"),
             ]
         ),
     )
@@ -442,6 +446,12 @@ class DescribeSpansOfTime:
             ("令和6年", "2024年", "2006年"),
             ("quarter past seven in the evening", "19:15", "7:25"),
             ("0630 hours", "6:30 a.m.", "6:50 a.m."),
+            ("twenty past three", "3:20", "3:40"),
+            ("ten to six", "5:50", "6:10"),
+            ("1Q19", "first quarter of 2019", "first quarter of 2018"),
+            ("元月八号", "1月8日", "8月1日"),
+            ("晚九点", "21:00", "9:00"),
+            ("2015年", "二〇一五年", "二〇一八年"),
             ("7:45", "七点四十五分", "七点五十四分"),
             ("13:20", "十三点二十分", "十二点三十分"),
             ("下午三点半", "巡检时间：15:30", "巡检时间：13:30"),
@@ -461,6 +471,7 @@ class DescribeWordsOfRegions:
                 ("資料庫備份", "数据库备份", "图书馆备份"),
                 ("搭計程車", "乘出租车", "乘公交车"),
                 ("滑鼠故障", "鼠标故障", "键盘故障"),
+                ("電腦當機", "计算机死机", "洗衣机停机"),
                 ("硬碟容量", "硬盘容量", "光盘容量"),
             ]
         ),
@@ -484,6 +495,12 @@ class DescribeAmounts:
                 ("minus 40 degrees", "-40 °C", "-14 °C"),
                 ("零下18度", "-18℃", "-8℃"),
                 ("100平方米", "100 sqm", "200 sqm"),
+                ("3/4", "three quarters", "two quarters"),
+                ("1/5", "五分之一", "八分之一"),
+                ("0.5%", "千分之五", "千分之八"),
+                ("£3m", "£3 million", "£8 million"),
+                ("v3", "version 3", "version 4"),
+                ("3-5 days", "three to five days", "five to nine days"),
             ]
         ),
     )
@@ -502,6 +519,11 @@ class DescribeAmounts:
             ("ventotto gradi", "28 gradi", "38 gradi"),
             ("quarenta e dois quartos", "42 quartos", "24 quartos"),
             ("двадцать пять процентов", "25%", "52%"),
+            ("World War Two", "World War II", "World War I"),
+            ("Henry the eighth", "Henry VIII", "Henry VII"),
+            ("Louis XIV", "Louis the Fourteenth", "Louis the Sixteenth"),
+            ("七成", "70%", "30%"),
+            ("三班的老师", "3班的老师", "13班的老师"),
         ],
     )
     def it_reads_numbers_in_words(self, query, digits, other):
@@ -525,6 +547,10 @@ class DescribeCodes:
     def it_joins_their_groups(self, query, written, other):
         right = f"Order {written} is here."
         assert first(query, right, (f"Order {other} is here.",)) == right
+
+    def it_splits_names_with_acronyms(self):
+        right = "getHTTPResponseCode is called once."
+        assert first("get HTTP response code", right, ("getHTTPRequestCode is called twice.",)) == right
 
     @pytest.mark.parametrize("length", [7, 8, 10, 12, 40])
     def it_finds_a_digest_by_its_beginning(self, length):
