@@ -81,12 +81,12 @@ def _joined(ones: str, ten: str, one: str) -> tuple[str, ...]:
 
 
 _NUMBERS: Final = _numbers()
-_ENDING: Final = re.compile(rf"(?:{'|'.join({word[-3:] for word in _NUMBERS})})(?!\w)")
+_ENDINGS: Final = frozenset(word[-3:] for word in _NUMBERS)
 _NUMBER: Final = re.compile(rf"(?<![\w-])(?:{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})(?![\w-])")
 
 
 def foreign_numbers(folded: str) -> Iterator[Rewriting]:
     """Yield the numbers of a folded query (`terms.fold`) in digits: quatre-vingt-dix as 90, двадцать пять as 25."""
-    if _ENDING.search(folded):
+    if not _ENDINGS.isdisjoint(word.rstrip(".,?!")[-3:] for word in folded.split()):
         for match in _NUMBER.finditer(folded):
             yield Rewriting(match[0], words=((str(_NUMBERS[match[0]]),),))

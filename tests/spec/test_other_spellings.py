@@ -576,3 +576,22 @@ class DescribeOtherLanguages:
     def it_takes_an_english_date_either_way(self):
         right = "The fence was painted on 03/05/2024."
         assert {first(query, right) for query in ("5 March 2024", "3 May 2024")} == {right}
+
+
+class DescribeNearMisses:
+    @pytest.mark.parametrize(
+        ("query", "other"),
+        [
+            ("13912345678", "13912345679"),
+            ("1.2.10", "1.10.2"),
+            ("GB/T 19001", "GB/T 14001"),
+            ("9111 0108 MA01 ABCD 2X", "9111 0108 MA01 ABDC 2X"),
+            ("the 1980s", "the 1880s"),
+            ("13:20", "1:20"),
+            ("0.5%", "5%"),
+        ],
+    )
+    def it_prefers_the_same_to_what_differs_in_one_sign(self, query, other):
+        for asked, unlike in ((query, other), (other, query)):
+            right = f"The entry is {asked}, as agreed."
+            assert first(asked, right, (f"The entry is {unlike}, as agreed.",)) == right
