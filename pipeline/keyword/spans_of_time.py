@@ -85,7 +85,7 @@ _SHORT_DAYS: Final = {
     name: day for day in _DAYS for name in (day, day[:3], *{"tu": ["tues"], "th": ["thur", "thurs"]}.get(day[:2], []))
 }
 _DAY: Final = "|".join(sorted(_SHORT_DAYS, key=len, reverse=True))
-_HAS_DAY: Final = re.compile("(?:mon|tue|wed|thu|fri|sat|sun)[a-z]* ?(?:-|t)")
+_HAS_DAY: Final = re.compile("(?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6} ?(?:-|t)")
 _DAYS_RANGE: Final = re.compile(
     rf"(?<!\w)(?P<first>{_DAY})(?: ?- ?| to | through | till | until )(?P<last>{_DAY})(?!\w)"
 )
