@@ -64,8 +64,8 @@ _NAME: Final = rf"(?:ב)?(?P<name>{'|'.join(sorted(_MONTHS, key=len, reverse=Tru
 _YEAR: Final = r"(?P<y>(?:1[5-9]|20|21|24|25)\d\d)"
 _BUDDHIST: Final = 543  # years that the calendar of Thailand is ahead
 _OF_BUDDHA: Final = 2400
-_ERAS: Final = {"令和": 2018, "平成": 1988, "昭和": 1925, "大正": 1911, "民国": 1911}
-_YEAR_OR_ERA: Final = rf"(?:(?<!\d){_YEAR}|(?P<era>{'|'.join(_ERAS)}) ?(?P<of>\d{{1,3}}|元))"
+ERAS: Final = {"令和": 2018, "平成": 1988, "昭和": 1925, "大正": 1911, "民国": 1911}
+_YEAR_OR_ERA: Final = rf"(?:(?<!\d){_YEAR}|(?P<era>{'|'.join(ERAS)}) ?(?P<of>\d{{1,3}}|元))"
 _NUMERAL: Final = "〇零一二三四五六七八九十"
 _VALUES: Final = {sign: value for value, sign in enumerate("〇一二三四五六七八九")} | {"零": 0}
 _TO: Final = r" ?(?:-|~|〜|to|until|through|and|bis|au|al|至|到|から) ?(?:the )?"
@@ -120,6 +120,15 @@ _VIETNAMESE: Final = (
     re.compile(rf"(?<!\d )(?<!\d)thang (?P<m>\d\d?)(?:,? nam |/){_YEAR}(?!\d)"),
 )
 _EIGHT_DIGITS: Final = re.compile(r"(?<!\d)(?P<y>(?:19|20)\d\d)(?P<m>\d\d)(?P<d>\d\d)(?!\d)")
+# With two digits of the year: 13-Jun-14, 6/13/14.
+_SHORT: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"(?<![\w-])(?P<d>\d\d?)-{_NAME.replace('(?:ב)?', '')}-'?(?P<short>\d\d)(?![\w-])",
+        r"(?<![\w/.-])(?P<d>\d\d?)(?P<sign>/)(?P<m>\d\d?)/(?P<short>\d\d)(?![\w/])",
+    )
+)
+_LAST_OF_CENTURY: Final = 40  # 39 is 2039, 40 is 1940
 _HAS_SIGNED: Final = re.compile(r"\d[-/.]\d\d?[-/.]\d")
 _HAS_MONTH_ALONE: Final = re.compile(r"\d{4}-\d\d(?![\d-])|(?<![\d/])\d\d/\d{4}")
 _HAS_NAME: Final = re.compile(_NAME)
@@ -151,27 +160,29 @@ _QUARTERS: Final = tuple(
 _HAS_QUARTER: Final = re.compile("[qt][1-4]|[1-4] ?q|quart|trimestre|季|四半期|분기")
 
 _TIME: Final = re.compile(
-    r"(?<![\d:.])(?P<h>\d\d?):(?P<m>[0-5]\d)(?::[0-5]\d)?(?![\d:])(?: ?(?P<half>[ap])\.?m(?![a-z]))?"
-    r"|(?<![\d:.,])(?P<h2>\d\d?) ?(?P<half2>[ap])\.?m(?![a-z])|(?<![\d:.,])(?P<h3>\d\d?)\.(?P<m3>[0-5]\d) ?(?:uhr|h)(?![a-z])"
+    r"(?<![\d.])(?<!\d:)(?P<h>\d\d?):(?P<m>[0-5]\d)(?::[0-5]\d)?(?![\d:])(?: ?(?P<half>[ap])\.?m(?![a-z]))?"
+    r"|(?<![\d.,])(?<!\d:)(?P<h2>\d\d?) ?(?P<half2>[ap])\.?m(?![a-z])"
+    r"|(?<![\d:.,])(?P<h3>\d\d?)\.(?P<m3>[0-5]\d) ?(?:uhr|h)(?![a-z])"
     r"|(?<![a-z])(?:a las|a la|alle|as|um|kl|kl\.|klo) (?P<h4>\d\d?)[.h](?P<m4>[0-5]\d)(?!\w|\.\d)"
 )
 _HAN_TIME: Final = re.compile(
-    r"(?P<part>凌晨|早上|早晨|上午|午前|中午|下午|午后|傍晚|晚上|夜里|오전|오후)? ?(?<!\d)(?P<h>\d\d?) ?[点时시] ?"
+    r"(?P<part>凌晨|早上|早晨|上午|午前|中午|下午|午后|傍晚|晚上|夜里|早|晚|夜|오전|오후)? ?(?<!\d)(?P<h>\d\d?) ?[点时시] ?"
     r"(?:(?P<m>[0-5]?\d) ?[分분]|(?P<half>半|반)|(?P<quarter>[13一三])刻|(?P<whole>钟|整))?"
 )
-_AFTERNOON: Final = ("下午", "午后", "傍晚", "晚上", "夜里", "오후")
+_AFTERNOON: Final = ("下午", "午后", "傍晚", "晚上", "夜里", "晚", "夜", "오후")
 
 
-def dates_and_times(folded: str) -> Iterator[Form]:
+def dates_and_times(folded: str, *, day_first: bool = False) -> Iterator[Form]:
     """Yield the terms of the dates and times of day in a folded text: ``date:2024-03-05`` and its month
     ``date:2024-03``, ``date:03-05`` for a day without a year, ``quarter:2024-1``, ``time:14:30``.
 
-    A date of which day and month can be exchanged (3/5/2024) names both days, and a range (5 to 8 March) its days.
+    A date of which day and month can be exchanged (3/5/2024) names both days unless ``day_first``, which all languages but
+    English tell, and a range (5 to 8 March) its days.
     """
     patterns: list[re.Pattern[str]] = [_EIGHT_DIGITS]
     ranges: list[re.Pattern[str]] = []
     if _HAS_SIGNED.search(folded):
-        patterns += _SIGNED
+        patterns += (*_SIGNED, _SHORT[1])
     if _HAS_MONTH_ALONE.search(folded):
         patterns += _MONTH_ALONE
     if "月" in folded or "월" in folded:
@@ -180,11 +191,11 @@ def dates_and_times(folded: str) -> Iterator[Form]:
     if "thang " in folded:
         patterns += _VIETNAMESE
     if _HAS_NAME.search(folded):
-        patterns += _WITH_NAMES
+        patterns += (*_WITH_NAMES, _SHORT[0])
         ranges += _RANGES_WITH_NAMES
     for pattern in patterns:
         for match in pattern.finditer(folded):
-            yield from _terms_of(match)
+            yield from _terms_of(match, day_first=day_first)
     if _HAS_QUARTER.search(folded):
         for match in (match for pattern in _QUARTERS for match in pattern.finditer(folded)):
             quarter = match["q"]
@@ -211,21 +222,23 @@ def han_dates(folded: str) -> Iterator[Form]:
     """Yield the terms of dates in Chinese numerals (二〇二四年三月五日, 三月五日), as `dates_and_times` does."""
     for match in _HAN_DATE.finditer(folded):
         year = int("".join(str(_VALUES.get(sign, 0)) for sign in match["y"])) if match["y"] else None
-        month, day = _number(match["m"] or match["m2"]), match["d"] or match["d2"]
-        day = _number(day) if day else None
+        month, day = number(match["m"] or match["m2"]), match["d"] or match["d2"]
+        day = number(day) if day else None
         yield from _named(year, month, day, match)
 
 
-def _terms_of(match: re.Match[str]) -> Iterator[Form]:
+def _terms_of(match: re.Match[str], *, day_first: bool) -> Iterator[Form]:
     found = match.groupdict()
     month = _MONTHS[found["name"]] if found.get("name") else int(found["m"])
     year = int(found["y"]) if found.get("y") else None
     if found.get("era"):
-        year = _ERAS[found["era"]] + (1 if found["of"] == "元" else int(found["of"]))
+        year = ERAS[found["era"]] + (1 if found["of"] == "元" else int(found["of"]))
+    if found.get("short"):
+        year = int(found["short"]) + (2000 if int(found["short"]) < _LAST_OF_CENTURY else 1900)
     day = int(found["d"]) if found.get("d") else None
     yield from _named(year, month, day, match)
     is_ambiguous = "sign" in found and found["sign"] in "/-" and match.start("d") < match.start("m")
-    if is_ambiguous and day is not None and day != month:
+    if is_ambiguous and day is not None and day != month and not (day_first and month <= 12):
         yield from _named(year, day, month, match)
 
 
@@ -265,7 +278,7 @@ def _time(hour: int, minute: int, half: str | None, match: re.Match[str]) -> Ite
         yield Form(f"time:{hour:02}:{minute:02}", *match.span())
 
 
-def _number(numeral: str) -> int:
+def number(numeral: str) -> int:
     """Return the value of a Chinese numeral up to 99: 三, 十二, 二十, 三十一."""
     tens, ten, ones = numeral.rpartition("十")
     if not ten:

@@ -39,7 +39,7 @@ def indexed(passage: Passage, title: str | None, *, strategy: str, tokenizer: To
 
 
 def _terms(text: str, languages: tuple[Language, ...]) -> list[str]:
-    return analyze(text) + stems(text, languages)
+    return analyze(text, day_first=bool(languages)) + stems(text, languages)
 
 
 @functools.lru_cache(maxsize=64)

@@ -305,13 +305,16 @@ class _Endings:
     """Takes the longest of some endings away, as long as a number of letters remain, and then a vowel that some forms
     lack."""
 
-    def __init__(self, endings: str, *, least: int = 3, fleeting: str = "(?!)") -> None:
+    def __init__(self, endings: str, *, least: int = 3, fleeting: str = "(?!)", softened: str = "") -> None:
+        """``softened``: a last letter, and the one that it is before other endings."""
         longest_first = "|".join(sorted(normal_form("NFKC", endings).split(), key=len, reverse=True))
         self._ending = re.compile(f"(?<=.{{{least}}})(?:{longest_first})$")
         self._fleeting = re.compile(fleeting)
+        self._soft, self._hard = softened[:1], softened[1:]
 
     def stemWord(self, word: str) -> str:  # noqa: N802
-        return self._fleeting.sub("", self._ending.sub("", word))
+        stem = self._fleeting.sub("", self._ending.sub("", word))
+        return stem[:-1] + self._hard if self._soft and stem.endswith(self._soft) else stem
 
 
 def _ukrainian() -> _Stemmer:
@@ -320,6 +323,7 @@ def _ukrainian() -> _Stemmer:
         """а я и і ї у ю о е є ь й ою ею єю ом ем єм ам ям ами ями ах ях ів їв ей ові еві єві ий ій ого його ому йому
         им їм іх їх их ими їми ої ую юю яя ть ти ють уть ять ать ння нню нням нями""",
         fleeting="(?<=..)[оеє](?=[кц]$)",  # будинок, in other cases будинк-
+        softened="цк",  # бібліотека, у бібліотеці
     )
 
 

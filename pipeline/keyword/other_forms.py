@@ -11,7 +11,10 @@ from itertools import chain, combinations, islice, pairwise
 from typing import Final, NamedTuple
 
 from pipeline.keyword.dates import Form, dates_and_times, han_dates
+from pipeline.keyword.foreign_numbers import foreign_numbers
+from pipeline.keyword.regional_words import regional_words
 from pipeline.keyword.rewritings import decimal, in_digits, rewritings
+from pipeline.keyword.spans_of_time import spans_of_time
 from pipeline.keyword.written_numbers import written_numbers
 
 _DAY: Final = re.compile("date:.{10}")
@@ -26,10 +29,14 @@ _NUMBER: Final = re.compile(rf"(?<![a-z0-9_.,/])\+?\(?\d{{1,15}}(?:{_BETWEEN}\d{
 # Telephone numbers with points (01.42.68.53.00, 415.555.0187, 139.1234.5678), and with a slash behind the code of an area
 # (089/233-960).
 _DOTTED: Final = re.compile(
-    r"(?<![a-z0-9_.])(?:\d\d(?:\.\d\d){4}|\d{3}\.\d{3,4}\.\d{4})(?![a-z0-9_]|\.\d)"
+    r"(?<![a-z0-9_.])(?:\d\d(?:\.\d\d){4}|(?:1\.)?\d{3}\.\d{3,4}\.\d{4})(?![a-z0-9_]|\.\d)"
     r"|(?<![a-z0-9_.,/])0\d{1,4} ?/ ?\d{2,9}(?:[ -]\d{1,8}){0,4}(?![a-z0-9_/:]|[.,]\d)"
 )
 _TRUNK: Final = re.compile(r"\(0\)")
+# With the 1 of North America and the 8 of Russia before the code of an area, which others leave out.
+_WITH_TRUNK: Final = re.compile(
+    r"1[ .-]\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}|8[ -]?(?:\(\d{3}\)|\d{3}) ?-?\d{3}[ -]\d\d[ -]\d\d|89\d{9}"
+)
 _NO_DIGITS: Final = re.compile(r"[^0-9x]")
 _MOST_GROUPS: Final = 8  # more are a table
 _FEWEST_DIGITS, _MOST_DIGITS = 7, 19
@@ -44,6 +51,13 @@ _CODE: Final = re.compile(
     r"|[a-z]{2,4}\d{0,2}/[a-z]{1,4}[ -]?\d{2,6}(?:\.\d{1,3})?)(?![a-z0-9])"
 )
 _SEPARATORS: Final = re.compile(r"[ /-]")
+# A code in groups of capitals and digits (1Z 999 AA1 01 2345 6784), of which half are digits; and the digest of a commit,
+# whose first characters name it.
+_GROUPS: Final = re.compile("(?<![A-Za-z0-9])[A-Z0-9]{1,6}(?: [A-Z0-9]{1,6}){2,7}(?![A-Za-z0-9])")
+_LEAST_GROUPED: Final = 10  # characters
+_DIGEST: Final = re.compile("(?<![a-z0-9])[0-9a-f]{40}(?:[0-9a-f]{24})?(?![a-z0-9])")
+_SHORT_DIGESTS: Final = (7, 8, 10, 12)
+_LEAST_DIGEST: Final = 40
 # The address of a device: 00:1a:2b:3c:4d:5e, 001a.2b3c.4d5e.
 _HARDWARE: Final = re.compile(
     r"(?<![0-9a-z:.-])(?:(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})(?![0-9a-z:-]|\.[0-9a-z])"
@@ -66,10 +80,12 @@ _PERCENT: Final = re.compile(
     r"(?:%|(?:per ?cent|prozent|pour ?cent|por ?cien?to|per ?cento|yuzde)(?![a-z])"
     "|процент|パーセント|퍼센트)"
 )
-_HAN_PERCENT: Final = re.compile("百分之([〇零一二三四五六七八九两十百]{1,5}(?:点[〇零一二三四五六七八九]{1,3})?)")
+_HAN_PERCENT: Final = re.compile(
+    "(?P<of>[百千])分之(?P<number>[〇零一二三四五六七八九两十百]{1,5}(?:点[〇零一二三四五六七八九]{1,3})?)"
+)
 
 _CAMEL: Final = re.compile(
-    r"(?<![A-Za-z0-9])(?:[a-z]{2,}(?:[A-Z][a-z0-9]+)+[A-Z]{0,4}|(?:[A-Z][a-z]+){3,}|[A-Z]{2,6}(?:[A-Z][a-z]+){2,})"
+    r"(?<![A-Za-z0-9])(?:[a-z]{2,}(?:[A-Z]{1,6}[a-z][a-z0-9]*)+[A-Z]{0,4}|(?:[A-Z][a-z]+){3,}|[A-Z]{2,6}(?:[A-Z][a-z]+){2,})"
     r"(?![A-Za-z])"
 )
 _HUMPED: Final = re.compile("[A-Z](?<=[a-z][A-Z])")
@@ -130,31 +146,46 @@ def compounds(folded: str) -> Iterator[Form]:
                 yield Form(joined, *match.span())
 
 
-def passage_forms(text: str, folded: str) -> Iterator[Form]:
+def passage_forms(text: str, folded: str, *, day_first: bool = False) -> Iterator[Form]:
     """Yield the further terms of a passage, in no order: numbers and codes without separators, numbers without the code of
-    their country, the words of names in camel case, dates and times. ``folded``: see `terms.fold`. Places are those in
-    ``folded``."""
+    their country, the words of names in camel case, dates and times. ``folded``: see `terms.fold`; ``day_first``: see
+    `dates_and_times`. Places are those in ``folded``."""
     if _HUMPED.search(text):
         for match in _CAMEL.finditer(text):
             for part in _HUMP.finditer(match[0]):
                 yield Form(part[0].lower(), match.start() + part.start(), match.start() + part.end())
-    for form in _exact_forms(folded):
+    for form in (*_exact_forms(folded, day_first=day_first), *_grouped(text, folded)):
         is_term = form.term.isalnum() and not form.term.isdigit()
         if not is_term or form.term != folded[form.start : form.end].replace("-", ""):  # a word that it is a term of
             yield form
 
 
-def _exact_forms(folded: str) -> Iterator[Form]:
+def _exact_forms(folded: str, *, day_first: bool = False) -> Iterator[Form]:
     """Yield numbers, codes, dates and times. Only what surrounds digits is searched: a tenth of the time."""
     for start, end in _near_digits(folded):
         part = folded[start:end]
-        for form in (*_codes(part), *dates_and_times(part), *_percents(part)):
+        for form in (*_codes(part), *dates_and_times(part, day_first=day_first), *_percents(part)):
             yield Form(form.term, start + form.start, start + form.end)
     if "月" in folded:
         yield from han_dates(folded)
-    if "百分之" in folded:
+    if "分之" in folded:
         for match in _HAN_PERCENT.finditer(folded):
-            yield Form(_percent(decimal(match[1])), *match.span())
+            share = float(decimal(match["number"]))
+            yield Form(_percent(f"{share if match['of'] == '百' else share / 10}"), *match.span())
+
+
+def _grouped(text: str, folded: str) -> Iterator[Form]:
+    """Yield codes in groups of capitals and digits, joined, and the short names of digests. ``text``: before folding, which
+    tells codes from words."""
+    for start, end in _near_digits(folded):
+        for match in _GROUPS.finditer(text, start, end):
+            joined = match[0].replace(" ", "").lower()
+            digits = sum(map(str.isdigit, joined))
+            if _LEAST_GROUPED <= len(joined) <= _LONGEST_CODE and len(joined) // 2 <= digits < len(joined):
+                yield Form(joined, *match.span())
+        if end - start >= _LEAST_DIGEST:
+            for match in _DIGEST.finditer(folded, start, end):
+                yield from (Form(match[0][:length], *match.span()) for length in _SHORT_DIGESTS)
 
 
 def _percents(part: str) -> Iterator[Form]:
@@ -184,14 +215,20 @@ def query_spellings(text: str, folded: str) -> Iterator[Spelling]:
     names in camel case by their words, codes in their parts (RTX4090: RTX 4090), words joined (log in, log-in: login)
     and in two (login: log in)."""
     exact: dict[str, list[str]] = {}
+    grouped = list(_grouped(text, folded))
+    for form in grouped:
+        exact.setdefault(folded[form.start : form.end], []).append(form.term)
     for written in dict.fromkeys((folded, in_digits(folded))):
         for form in _exact_forms(written):
-            exact.setdefault(folded[form.start : form.end] if written is folded else folded, []).append(form.term)
+            is_part = written is folded and any(code.start <= form.start < code.end for code in grouped)
+            if not is_part:
+                exact.setdefault(folded[form.start : form.end] if written is folded else folded, []).append(form.term)
     for piece, terms in exact.items():
         days = [term for term in terms if _DAY.fullmatch(term)]  # a day says more than its month
         named = tuple((term,) for term in dict.fromkeys(days or terms))
         yield Spelling(piece, named, Certainty.EXACT)
-    for rewriting in islice(chain(rewritings(folded), written_numbers(folded)), _MOST_WORDS):
+    written_otherwise = (rewritings, written_numbers, spans_of_time, foreign_numbers, regional_words)
+    for rewriting in islice(chain.from_iterable(rule(folded) for rule in written_otherwise), _MOST_WORDS):
         certainty = Certainty.SURE if rewriting.is_sure else Certainty.GUESS
         yield Spelling(rewriting.piece, (*rewriting.texts, *rewriting.words), certainty)
     yield from islice(_names(text, folded), _MOST_WORDS)
@@ -301,7 +338,8 @@ def _codes(part: str) -> Iterator[Form]:
             continue
         if digits != written:
             yield Form(digits, *match.span())
-        national = _national(digits, is_international=is_international)
+        is_national = _WITH_TRUNK.fullmatch(written) is not None
+        national = digits[1:] if is_national else _national(digits, is_international=is_international)
         if national != digits and len(national) >= _LEAST_NATIONAL:
             yield Form(national, *match.span())
 

@@ -28,12 +28,13 @@ _LARGE: Final = 10_000
 _NUMERAL: Final = re.compile(
     r"(?<!百分之)[一二三四五六七八九两十壹贰叁肆伍陆柒捌玖拾][〇零一二三四五六七八九两十百千万亿壹贰叁肆伍陆柒捌玖拾佰仟]{0,15}"
 )
-_MEASURES: Final = "天年月日周次个级层楼号点时分章节条款项届代期卷册版丁番回"
+_MEASURES: Final = "天年月日周次个级层楼号点时分章节条款项届代期卷册版丁番回班组队栋幢室排厂院床桌团线路"
 _MOST: Final = 10**10
 _NUMBER: Final = re.compile(
     r"(?<![\d.,])(?P<digits>\d{1,9}|\d{1,3}(?:,\d{3})+|\d{1,4}\.\d{1,2}(?=万|亿))(?![\d,%]|\.\d)(?P<scale>万|亿)?(?P<rest>(?<=万)\d千)?"
 )
 _HAN: Final = re.compile("[\u4e00-\u9fff]")
+_YEAR: Final = re.compile(r"(?<![\w.,/])(?:1[5-9]|20)\d\d(?=年|-)")
 _BESIDE: Final = re.compile(" ?(?P<han>[\u4e00-\u9fff]{1,2})")
 _TO_FORMAL: Final = str.maketrans("一二三四五六七八九十百千", "壹贰叁肆伍陆柒捌玖拾佰仟")
 _LEADING_TWO: Final = re.compile("二(?=[百千万亿])")
@@ -58,23 +59,37 @@ def rewritings(folded: str) -> Iterator[Rewriting]:
         yield from _parts_of_years(folded)
     if has_digits or _HAN_MEASURED.search(folded):
         yield from _measured(folded)
+    if has_digits or "零下" in folded:
+        yield from _with_signs(folded)
     if has_digits:
         yield from _numbers_with_han(folded)
+        if _HAN.search(folded):
+            for match in _YEAR.finditer(folded):
+                texts = ("".join(_SIGNS[int(digit) + (digit != "0")] for digit in match[0]),)
+                yield Rewriting(match[0], (*texts, *(text.replace("〇", "零") for text in texts if "〇" in text)))
         yield from _amounts(folded)
         yield from _names_with_numbers(folded)
         yield from _times(folded)
         yield from _dotted(folded)
+    yield from _shortened(folded)
+    if has_digits:
         yield from _thousands(folded)
 
 
 _SMALL_LETTER: Final = re.compile("[a-z]{2}")
 _SPOKEN: Final = re.compile(
-    r"(?:凌晨|早上|早晨|上午|中午|下午|傍晚|晚上|夜里)?[一二三四五六七八九两十]{1,3}点(?:[一二三四五六七八九十]{1,3}分|半|整|钟|[一三]刻)?"
+    r"(?:凌晨|早上|早晨|上午|中午|下午|傍晚|晚上|夜里|早|晚|夜)?[一二三四五六七八九两十]{1,3}点(?:[一二三四五六七八九十]{1,3}分|半|整|钟|[一三]刻)?"
     r"|(?<![年〇零一二三四五六七八九十])[一二三四五六七八九十]{1,2}月[一二三四五六七八九十]{1,3}[日号]"
-    r"|(?<![a-z])(?P<part>half|quarter) (?P<side>past|to) (?P<named>[a-z]{3,6})(?![a-z])"
+    r"|(?<![a-z])(?P<part>half|quarter|five|ten|twenty-five|twenty) (?P<side>past|to) (?P<named>[a-z]{3,6})(?![a-z])"
+    r"(?P<later> (?:in the (?:afternoon|evening)|at night|p\.?m))?"
+    r"|(?<![\w-])(?:q(?P<quarter>[1-4])[ '/-]?|(?P<quarter_first>[1-4])q ?)(?P<short>\d\d)(?!\w)"
+    r"|(?P<han_first>元月(?:[一二三四五六七八九十]{1,3}[日号])?|元旦)|千分之(?P<thousandths>[一二三四五六七八九])(?![〇零一二三四五六七八九十])"
+    r"|(?<![一二三四五六七八九十百])(?P<tenths>[一二三四五六七八九])成(?![立为功员本长果就人熟绩交都型套])"
+    r"|(?<![\w.,:/-])(?P<military>[01]\d|2[0-3])(?P<past>[0-5]\d) ?(?:hours|hrs|h)(?![a-z])"
     r"|(?<![a-z-])(?P<percent>[a-z]{3,9}(?:[- ][a-z]{3,5})?)(?= ?per ?cent(?![a-z]))"
     r"|(?<![\d.,:])(?P<hour>\d\d?) ?(?:h|uhr) ?(?P<minute>[0-5]\d)(?!\d)"
 )
+_PARTS_OF_HOUR: Final = {"half": 30, "quarter": 15, "five": 5, "ten": 10, "twenty": 20, "twenty-five": 25}
 _IN_NUMERALS: Final = re.compile("[一二三四五六七八九两十]+")
 
 
@@ -86,10 +101,22 @@ def in_digits(folded: str) -> str:
 def _digits(match: re.Match[str]) -> str:
     if match["part"]:
         hour = CARDINALS.index(match["named"]) if match["named"] in CARDINALS else 0
-        is_before, minutes = match["side"] == "to", 30 if match["part"] == "half" else 15
-        return f"{hour - is_before}:{60 - minutes if is_before else minutes}" if 0 < hour <= 12 else match[0]
+        is_before, minutes = match["side"] == "to", _PARTS_OF_HOUR[match["part"]]
+        half = " pm" if match["later"] else ""
+        return f"{hour - is_before}:{60 - minutes if is_before else minutes:02}{half}" if 0 < hour <= 12 else match[0]
+    if match["han_first"]:
+        day = _IN_NUMERALS.sub(lambda numeral: str(_value(numeral[0])), match[0][2:])
+        return f"1月{day}" if match[0].startswith("元月") else "1月1日"
+    if match["thousandths"]:
+        return f"0.{_VALUES[match['thousandths']]}%"
+    if match["tenths"]:
+        return f"{_VALUES[match['tenths']]}0%"
+    if match["short"]:
+        return f"q{match['quarter'] or match['quarter_first']} 20{match['short']}"
+    if match["military"]:
+        return f"{match['military']}:{match['past']}"
     if match["percent"]:
-        return _NUMBER_WORDS.get(match["percent"], match[0])
+        return NUMBER_WORDS.get(match["percent"], match[0])
     if match["hour"]:
         return f"{match['hour']}:{match['minute']}"
     return _IN_NUMERALS.sub(lambda numeral: str(_value(numeral[0])), match[0])
@@ -206,6 +233,12 @@ _AMOUNT: Final = re.compile(
     r"(?:(?P<point>[.,])(?P<cents>\d\d))?(?!\w|[.,']\d)"
 )
 
+_PRICE: Final = re.compile(
+    r"(?:[$€£¥]|(?<![a-z])(?:usd|eur|gbp|cny|rmb)) ?(?P<before>\d{1,3}(?:,\d{3})+|\d{1,9})(?![\w]|[.,]\d)"
+    r"|(?<![\w.,])(?P<behind>\d{1,3}(?:,\d{3})+|\d{1,9}) ?"
+    r"(?:[$€£¥元块]|(?:dollars?|euros?|pounds?|usd|eur|gbp|cny|rmb)(?![a-z]))"
+)
+
 
 def _amounts(folded: str) -> Iterator[Rewriting]:
     """Yield amounts of money and counts with the separators of other countries."""
@@ -223,23 +256,40 @@ def _amounts(folded: str) -> Iterator[Rewriting]:
             grouped.replace(",", " ") + ends[1]: None,
             grouped.replace(",", "'") + ends[0]: None,
         }
+        if match["cents"] == "00":
+            texts |= {digits: None, grouped.replace(",", "."): None}
         own = {match[0], digits if sign == "," and not point else ""}  # 1,000 and 1000 are one term
         yield Rewriting(match[0], tuple(text for text in texts if text not in own))
+    for match in _PRICE.finditer(folded):
+        written = match["before"] or match["behind"]
+        digits = written.replace(",", "")
+        grouped = f"{int(digits):,}"
+        texts = {
+            f"{digits}.00": None,
+            f"{grouped}.00": None,
+            f"{digits},00": None,
+            f"{grouped.replace(',', '.')},00": None,
+        }
+        yield Rewriting(written, tuple(texts))
 
 
 _UNITS: Final = (
     ("kg", "公斤", "千克", "kilogram"), ("km", "公里", "千米", "kilometre", "kilometer"), ("cm", "厘米", "centimetre"),
     ("mm", "毫米", "millimetre"), ("ml", "毫升", "millilitre"), ("mg", "毫克", "milligram"),
     ("km/h", "公里每小时", "kilometres per hour", "kilometers per hour", "kph"),
-    ("m2", "平方米", "平米"), ("m3", "立方米"), ("kw", "千瓦"), ("kwh", "千瓦时", "度"), ("w", "瓦"), ("v", "伏", "伏特"),
+
+    ("m2", "平方米", "平米", "sq m", "square metres", "square meters", "sqm"),
+    ("m3", "立方米"), ("kw", "千瓦"), ("kwh", "千瓦时", "度"), ("w", "瓦"), ("v", "伏", "伏特"),
     ("ma", "毫安"), ("t", "吨", "tonne"), ("g", "克"), ("l", "升", "litre", "liter"), ("m", "米", "metre", "meter"),
-    ("h", "小时", "hour"), ("min", "分钟", "minute"),
-    ("°c", "摄氏度", "degrees celsius"), ("°f", "华氏度", "degrees fahrenheit"),
+    ("h", "小时", "hour"), ("min", "分钟", "minute"), ("s", "秒", "秒钟", "second"),
+    ("kb", "kilobyte"), ("mb", "megabyte"), ("gb", "gigabyte"), ("tb", "terabyte"), ("mah", "毫安时"), ("hz", "赫兹", "hertz"),
+    ("db", "分贝", "decibel"), ("hp", "马力", "horsepower"), ("ha", "公顷", "hectare"), ("mph", "miles per hour"),
+    ("ft", "feet", "foot", "英尺"), ("lb", "lbs", "pound", "磅"), ("oz", "ounce", "盎司"), ("mi", "mile", "英里"),
+    ("°c", "摄氏度", "度", "degrees celsius"), ("°f", "华氏度", "degrees fahrenheit"),
 )  # fmt: skip
 _SAME_UNIT: Final = {
-    written: [other for other in names if other != name]
-    for names in _UNITS
-    for name in names
+    written: [other for group in _UNITS if name in group for other in group if other != name]
+    for name in dict.fromkeys(name for group in _UNITS for name in group)
     for written in ((name, f"{name}s") if name.isascii() and name.isalpha() and len(name) > 3 else (name,))
 }
 _MEASURED: Final = re.compile(
@@ -267,6 +317,27 @@ def _measured(folded: str) -> Iterator[Rewriting]:
     for match in _HAN_MEASURED.finditer(folded):
         value = _value(match["number"])
         yield Rewriting(match[0], tuple(f"{value} {unit}" for unit in (match["unit"], *_SAME_UNIT[match["unit"]])))
+
+
+_BELOW_ZERO: Final = re.compile(
+    rf"(?:零下|(?<![a-z])minus ?|(?<!\w)- ?)(?P<number>\d{{1,2}}|[{_SIGNS[1:]}十]{{1,3}}) ?"
+    r"(?:度|摄氏度|°c|°|degrees?(?: celsius)?|c(?![a-z]))"
+)
+_FEET: Final = re.compile(
+    r"(?<![\w.])(?P<feet>[3-8]) ?(?:ft|feet|foot|') ?(?P<inches>\d\d?)(?: ?(?:in|inch|inches|\")|(?![\w.]))"
+)
+
+
+def _with_signs(folded: str) -> Iterator[Rewriting]:
+    """Yield temperatures below zero, and heights in feet and inches, with signs and with words."""
+    for match in _BELOW_ZERO.finditer(folded):
+        value = int(match["number"]) if match["number"].isdigit() else _value(match["number"])
+        texts = (f"-{value}°c", f"- {value} °c", f"minus {value} degrees", f"零下{value}度", f"零下{numeral(value)}度")
+        yield Rewriting(match[0], tuple(text for text in texts if text != match[0]))
+    for match in _FEET.finditer(folded):
+        feet, inches = match["feet"], match["inches"]
+        heights = (f"{feet}'{inches}", f"{feet} ft {inches}", f"{feet} feet {inches}", f"{feet} foot {inches}")
+        yield Rewriting(match[0], tuple(height for height in heights if height != match[0]))
 
 
 _NAMED: Final = re.compile(
@@ -300,8 +371,8 @@ def _times(folded: str) -> Iterator[Rewriting]:
         minutes: tuple[str, ...] = (f"{numeral(minute)}分", *_QUARTERS_OF_HOUR.get(minute, ()))
         if minute in (0, 30):
             minutes = ("半", "三十分") if minute else ("整", "")
-        hours = f"{part}{numeral((hour - 1) % 12 + 1)}点"
-        texts = [*(f"{hours}{end}" for end in minutes), f"{hour}h{match['m']}"]
+        spoken = [numeral(hour)] if 0 < hour <= 12 else [f"{part}{numeral((hour - 1) % 12 + 1)}", numeral(hour)]
+        texts = [*(f"{name}点{end}" for name in spoken for end in minutes), f"{hour}h{match['m']}"]
         if not minute and hour in (0, 12):
             texts.append("noon" if hour else "midnight")
         if minute in _SPOKEN_PARTS:
@@ -325,6 +396,65 @@ _SCALED: Final = re.compile(
     rf"(?P<scale>{'|'.join(sorted(_THOUSANDS, key=len, reverse=True))})(?![a-z0-9])"
 )
 _PLAIN: Final = re.compile(r"(?<![\w.,/-])(?:\d{1,3}(?:,\d{3}){1,3}|\d{4,12})(?!\w|[.,]\d)")
+
+
+_MILLIONS: Final = re.compile(
+    r"(?<=[$€£¥])(?P<number>\d{1,3}(?:\.\d{1,2})?) ?(?P<scale>million|billion|mn?|bn?)(?![a-z0-9])"
+)
+_DOZENS: Final = re.compile(
+    rf"(?<![\w.,])(?:(?P<number>\d\d?|a|{'|'.join(('two', 'three', 'four', 'five', 'six'))}) )?dozen(?![a-z])"
+)
+_FRACTIONS: Final = (
+    ("1/2", "half"),
+    ("1/3", "one third", "a third"),
+    ("2/3", "two thirds"),
+    ("1/4", "one quarter", "a quarter"),
+    ("3/4", "three quarters"),
+)
+_HAN_FRACTION: Final = re.compile("(?P<below>[二三四五六七八九])分之(?P<above>[一二三四五六七八九])")
+_SMALL_FRACTION: Final = re.compile(r"(?<![\w.,/-])(?P<above>[1-9])/(?P<below>[2-9])(?![0-9a-z/])")
+_SAME_FRACTION: Final = {name: names for names in _FRACTIONS for name in names}
+_FRACTION: Final = re.compile(rf"(?<![\w.,/-])(?:{'|'.join(_SAME_FRACTION)})(?![a-z0-9/])")
+_NUMBERS_RANGE: Final = re.compile(
+    r"(?<![\w.,:/-])(?P<first>\d\d?) ?(?:-|to|至|到) ?(?P<last>\d\d?)(?![0-9a-z]|[.,:/-]\d)"
+)
+_VERSION_ALONE: Final = re.compile(r"(?<![\w.-])(?:v ?(?P<number>\d{1,3})|version (?P<named>\d{1,3}))(?![\w-]|\.\d)")
+
+
+def _shortened(folded: str) -> Iterator[Rewriting]:
+    """Yield versions, ranges of small numbers, fractions, dozens and millions in their other spellings: v3 as version 3, 3-5 as
+    three to five, 1/2 as half."""
+    for match in _VERSION_ALONE.finditer(folded):
+        way = f"version {match['number']}" if match["number"] else f"v{match['named']}"
+        yield Rewriting(match[0], (way, way.replace("version ", "v. ")))
+    for match in _NUMBERS_RANGE.finditer(folded):
+        first, last = int(match["first"]), int(match["last"])
+        if first < last:
+            words = [_in_words(value)[0] for value in (first, last)]
+            yield Rewriting(
+                match[0],
+                (
+                    f"{words[0]} to {words[1]}",
+                    f"{numeral(first)}至{numeral(last)}",
+                    f"{numeral(first)}到{numeral(last)}",
+                ),
+            )
+    for match in _FRACTION.finditer(folded):
+        ways = tuple(other for other in _SAME_FRACTION[match[0]] if other != match[0])
+        yield Rewriting(match[0], ways, is_sure=match[0] != "half")
+    for match in _HAN_FRACTION.finditer(folded):
+        yield Rewriting(match[0], (f"{_VALUES[match['above']]}/{_VALUES[match['below']]}",))
+    for match in _SMALL_FRACTION.finditer(folded):
+        yield Rewriting(match[0], (f"{numeral(int(match['below']))}分之{numeral(int(match['above']))}",))
+    for match in _DOZENS.finditer(folded):
+        number = match["number"] or "1"
+        count = int(number) if number.isdigit() else max(1, CARDINALS.index(number) if number in CARDINALS else 1)
+        yield Rewriting(match[0], words=((str(12 * count),),), is_sure=False)
+    for match in _MILLIONS.finditer(folded):
+        scale, short, zeros = ("billion", "bn", 9) if match["scale"].startswith("b") else ("million", "m", 6)
+        value = round(float(match["number"]) * 10**zeros)
+        ways = (f"{match['number']} {scale}", f"{match['number']}{short}", str(value))
+        yield Rewriting(match[0], tuple(way for way in ways if way != match[0]))
 
 
 def _thousands(folded: str) -> Iterator[Rewriting]:
@@ -402,10 +532,13 @@ _OF: Final = re.compile(
     r"(?: (?:der|das|die|den|dem|de|het|einen|einer|einem|eines))? (?P<first>[a-z]{4,20})(?!\w)"
 )
 _ENDING: Final = re.compile("(?:es|s|en|n|e)$")
+_WITH_JOINT: Final = re.compile(r"(?<!\w)([a-z]{3,20}(?:ung|heit|keit|schaft|itat)) ([a-z]{4,20})(?!\w)")
 
 
 def _compounds(folded: str) -> Iterator[Rewriting]:
-    """Yield two nouns of German or Dutch as one: wartung des aufzugs as aufzugswartung."""
+    """Yield two nouns of German or Dutch as one: wartung des aufzugs as aufzugswartung, kundigung frist as kundigungsfrist."""
+    for match in _WITH_JOINT.finditer(folded):
+        yield Rewriting(match[0], words=((f"{match[1]}s{match[2]}",),), is_sure=False)
     for match in _OF.finditer(folded):
         first, last = match["first"], match["last"]
         plain = _ENDING.sub("", first)
@@ -473,14 +606,14 @@ def _ordinal(value: int) -> str:
     return f"{value}{ending}"
 
 
-_NUMBER_WORDS: Final = {
+NUMBER_WORDS: Final = {
     written: digits
     for value in range(2, 100)
     for word, digits in zip(_in_words(value), (str(value), _ordinal(value)), strict=True)
     for written in (word, word.replace("-", " "))
     if written != "second"
 } | {"first": "1st"}
-_WORDS_OF_NUMBERS: Final = {digits: written for written, digits in _NUMBER_WORDS.items() if " " not in written}
+_WORDS_OF_NUMBERS: Final = {digits: written for written, digits in NUMBER_WORDS.items() if " " not in written}
 _ANY_NUMBER_WORD: Final = re.compile(
     rf"(?<![a-z-])(?:(?:{'|'.join(TENS)})[ -](?:[a-z]+)|(?:first|t|fou?r|f|s|e|n)[a-z]*)(?![a-z-])"
 )
@@ -490,7 +623,7 @@ _SMALL: Final = re.compile(r"(?<![\w.,:/-])\d\d?(?:st|nd|rd|th)?(?!\w|[.,:/-]\d)
 def _number_words(folded: str) -> Iterator[Rewriting]:
     """Yield English numbers below a hundred in words and in digits: twenty-first and 21st, fifteen and 15."""
     for match in _ANY_NUMBER_WORD.finditer(folded):
-        if digits := _NUMBER_WORDS.get(match[0]):
+        if digits := NUMBER_WORDS.get(match[0]):
             yield Rewriting(match[0], (digits,))
     for match in _SMALL.finditer(folded):
         if written := _WORDS_OF_NUMBERS.get(match[0]):

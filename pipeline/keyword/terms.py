@@ -20,7 +20,7 @@ from pipeline.records import Scope
 
 # Increment this whenever the terms of the same text change, and note the digest in
 # tests/unit/documents/test_unchanged_uploads.py. The sweeper (`maintenance.sweep`) rewrites the terms of older rows.
-VERSION = 7
+VERSION = 8
 
 # Scripts written without spaces between words, and hangul, whose words change their endings: cut into bigrams.
 _HAN = "\u3005-\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U000323af"
@@ -126,7 +126,7 @@ _CHINESE_WORDS = _set_of("目的 的士 的确 标的 是非 国是")
 _NEVER_ALONE = frozenset("的一是不了在有我他她它这个们来到为你着就那和要也得以会之与及而其于被把从对等所或但由并")
 
 
-def analyze(text: str) -> list[str]:
+def analyze(text: str, *, day_first: bool = False) -> list[str]:
     """Return the index terms of ``text``, in order and with repetitions.
 
     Text is normalised (NFKC), case and accents are folded. English words are stemmed. Words with digits or inner
@@ -134,11 +134,12 @@ def analyze(text: str) -> list[str]:
     ``PPR 9087`` match it too; see also `identifiers.joined_parts`. Chinese, Japanese, Korean and the unspaced scripts
     of South-East Asia become bigrams of characters, traditional ones in their simplified form; every Han character
     except particles is also added once at the end of the whole text, so that a query of a single character can match.
-    The other forms of what the text names come after its words (`other_forms.passage_forms`).
+    The other forms of what the text names come after its words (`other_forms.passage_forms`). ``day_first``: 3/5/2024 is in
+    May only.
     """
     if is_spaced(text):
         terms = list(chain.from_iterable(map(_terms_by_piece.__getitem__, _one_case(text).split())))
-        terms.extend(map(stem, _forms(text)))
+        terms.extend(map(stem, _forms(text, day_first=day_first)))
         return terms
     terms = []
     inner: set[str] = set()
@@ -155,7 +156,7 @@ def analyze(text: str) -> list[str]:
             terms.append(word)
             alone.add(word)
     terms.extend(joined for joined, _, _ in joined_parts(folded, terms_of_words))
-    terms.extend(stem(form.term) for form in (*compounds(folded), *passage_forms(text, folded)))
+    terms.extend(stem(form.term) for form in (*compounds(folded), *passage_forms(text, folded, day_first=day_first)))
     if inner:
         terms.extend(_HAN_CHARACTER.findall("".join(sorted(inner - alone - _NEVER_ALONE))))
     return terms
@@ -233,9 +234,9 @@ def terms_in_order(text: str) -> tuple[str, ...]:
     return tuple(terms)
 
 
-def _forms(text: str) -> Iterator[str]:
+def _forms(text: str, *, day_first: bool = False) -> Iterator[str]:
     """Yield the other forms in a text of words between spaces."""
-    return (form.term for form in passage_forms(text, fold(text)))
+    return (form.term for form in passage_forms(text, fold(text), day_first=day_first))
 
 
 def terms_of_words(folded: str) -> list[str]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pipeline.keyword.rewritings import CARDINALS, TENS, Rewriting
+from pipeline.keyword.rewritings import CARDINALS, NUMBER_WORDS, TENS, Rewriting
 
 _VALUES: Final = {word: value for value, word in enumerate(CARDINALS)} | {
     word: 10 * value for value, word in enumerate(TENS, start=2)
@@ -24,6 +24,16 @@ _BY_VALUE: Final = {value: written for written, value in _NUMERALS.items()}
 _ANY_ROMAN: Final = "|".join(sorted(_NUMERALS, key=len, reverse=True))
 _NUMBERED: Final = re.compile(
     rf"(?<![a-z0-9])(?P<name>[a-z]{{3,20}}) (?P<number>[1-9]\d?|{_ANY_ROMAN})(?!\w|[.,:/-]\w)"
+)
+_IN_ORDER: Final = {word: int(digits[:-2]) for word, digits in NUMBER_WORDS.items() if not digits.isdigit()} | {
+    "second": 2
+}
+_ORDINALS: Final = {value: word for word, value in _IN_ORDER.items() if " " not in word}
+_NAMED_IN_ORDER: Final = re.compile(
+    r"(?<![a-z0-9])(?P<name>[a-z]{3,20}) the (?P<order>[a-z]{5,12}(?:-[a-z]{5,7})?|\d\d?(?:st|nd|rd|th))(?!\w)"
+)
+_NAMED_BY_WORD: Final = re.compile(
+    rf"(?<![a-z0-9])(?P<name>[a-z]{{3,20}}) (?P<number>{'|'.join(CARDINALS[1:])})(?![\w-])"
 )
 _ALONE: Final = ("i", "v", "x")  # letters as well: only digits are written as these
 
@@ -100,7 +110,16 @@ def _roman(folded: str) -> Iterator[Rewriting]:
         if number.isdigit() and (written := _BY_VALUE.get(int(number))):
             yield Rewriting(match[0], (f"{name} {written}",))
         elif number in _NUMERALS and number not in _ALONE:
-            yield Rewriting(match[0], (f"{name} {_NUMERALS[number]}",))
+            value = _NUMERALS[number]
+            yield Rewriting(match[0], (f"{name} {value}", f"{name} the {_ORDINALS.get(value, value)}"))
+    for match in _NAMED_BY_WORD.finditer(folded):
+        value = CARDINALS.index(match["number"])
+        if written := _BY_VALUE.get(value):
+            yield Rewriting(match[0], (f"{match['name']} {written}",))
+    for match in _NAMED_IN_ORDER.finditer(folded):
+        order = match["order"]
+        if written := _BY_VALUE.get(_IN_ORDER.get(order) or int("0" + order[:-2] if order[0].isdigit() else 0)):
+            yield Rewriting(match[0], (f"{match['name']} {written}",))
 
 
 def _korean(folded: str) -> Iterator[Rewriting]:

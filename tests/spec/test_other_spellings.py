@@ -389,3 +389,209 @@ class DescribeOtherFormsOfAWord:
     )
     def it_knows_inflections_of_other_languages(self, query, right, wrong):
         assert first(query, right, (wrong,)) == right
+
+
+class DescribeSpansOfTime:
+    @pytest.mark.parametrize(
+        ("query", "written", "other"),
+        both_ways(
+            [
+                ("30 minutes", "half an hour", "half a mile"),
+                ("90 minutes", "an hour and a half", "an hour and a quarter"),
+                ("2.5 hours", "150 minutes", "250 minutes"),
+                ("six months", "half a year", "half a mile"),
+                ("two weeks", "fortnight", "weeks"),
+                ("the nineties", "the 1990s", "the 1980s"),
+                ("1960s", "sixties", "seventies"),
+                ("fiscal year 2022-23", "FY2022/23", "FY2021/22"),
+                ("season 2018-19", "season 2018/19", "season 2019/20"),
+                ("fiscal year 2024", "FY24", "FY42"),
+                ("week 7 of 2019", "2019-W07", "2019-W17"),
+                ("Monday to Friday", "Mon–Fri", "Sat–Sun"),
+                ("Tuesday through Thursday", "Tue-Thu", "Mon-Wed"),
+                ("2h30", "150 minutes", "250 minutes"),
+                ("60 minutes", "one hour", "one mile"),
+                ("13-JUN-14", "June 13th, 2014", "June 30th, 2014"),
+                ("6/13/14", "13 June 2014", "30 June 2014"),
+            ]
+        ),
+    )
+    def it_finds_them_in_english(self, query, written, other):
+        right = f"The entry says {written}, as agreed."
+        assert first(query, right, (f"The entry says {other}, as agreed.",)) == right
+
+    @pytest.mark.parametrize(
+        ("query", "written", "other"),
+        both_ways(
+            [
+                ("30分钟", "半小时", "50分钟"),
+                ("90分钟", "一个半小时", "两个半小时"),
+                ("18个月", "一年半", "两年半"),
+                ("六个月", "半年", "九个月"),
+                ("九十年代", "1990年代", "1980年代"),
+                ("90年代", "上世纪九十年代", "上世纪八十年代"),
+            ]
+        ),
+    )
+    def it_finds_them_in_chinese(self, query, written, other):
+        right = f"档案里写的是{written}的记录。"
+        assert first(query, right, (f"档案里写的是{other}的记录。",)) == right
+
+    @pytest.mark.parametrize(
+        ("query", "written", "other"),
+        [
+            ("summer of '69", "the summer of 1969", "the summer of 1996"),
+            ("98年的洪水", "1998年的洪水", "1989年的洪水"),
+            ("民国二十六年", "1937年", "1926年"),
+            ("令和6年", "2024年", "2006年"),
+            ("quarter past seven in the evening", "19:15", "7:25"),
+            ("0630 hours", "6:30 a.m.", "6:50 a.m."),
+            ("twenty past three", "3:20", "3:40"),
+            ("ten to six", "5:50", "6:10"),
+            ("1Q19", "first quarter of 2019", "first quarter of 2018"),
+            ("元月八号", "1月8日", "8月1日"),
+            ("晚九点", "21:00", "9:00"),
+            ("2015年", "二〇一五年", "二〇一八年"),
+            ("7:45", "七点四十五分", "七点五十四分"),
+            ("13:20", "十三点二十分", "十二点三十分"),
+            ("下午三点半", "巡检时间：15:30", "巡检时间：13:30"),
+        ],
+    )
+    def it_finds_years_and_times(self, query, written, other):
+        right = f"Entry, 记录：{written}, 已确认。"
+        assert first(query, right, (f"Entry, 记录：{other}, 已确认。",)) == right
+
+
+class DescribeWordsOfRegions:
+    @pytest.mark.parametrize(
+        ("query", "written", "other"),
+        both_ways(
+            [
+                ("網路連線", "网络连接", "网络游戏"),
+                ("資料庫備份", "数据库备份", "图书馆备份"),
+                ("搭計程車", "乘出租车", "乘公交车"),
+                ("滑鼠故障", "鼠标故障", "键盘故障"),
+                ("電腦當機", "计算机死机", "洗衣机停机"),
+                ("硬碟容量", "硬盘容量", "光盘容量"),
+            ]
+        ),
+    )
+    def it_finds_taiwans_words_by_the_mainlands(self, query, written, other):
+        right = f"手册第三页讲{written}。"
+        assert first(query, right, (f"手册第三页讲{other}。",)) == right
+
+
+class DescribeAmounts:
+    @pytest.mark.parametrize(
+        ("query", "written", "other"),
+        both_ways(
+            [
+                ("$1,250.00", "1250 dollars", "1520 dollars"),
+                ("1.500,00 €", "1500 Euro", "5100 Euro"),
+                ("16 GB", "16 gigabytes", "61 gigabytes"),
+                ("150 lbs", "150 pounds", "105 pounds"),
+                ("12 feet", "12 ft", "21 ft"),
+                ("6 ft 2", "6'2\"", "5'11\""),
+                ("minus 40 degrees", "-40 °C", "-14 °C"),
+                ("零下18度", "-18℃", "-8℃"),
+                ("100平方米", "100 sqm", "200 sqm"),
+                ("3/4", "three quarters", "two quarters"),
+                ("1/5", "五分之一", "八分之一"),
+                ("0.5%", "千分之五", "千分之八"),
+                ("£3m", "£3 million", "£8 million"),
+                ("v3", "version 3", "version 4"),
+                ("3-5 days", "three to five days", "five to nine days"),
+            ]
+        ),
+    )
+    def it_finds_cents_units_and_signs(self, query, written, other):
+        right = f"The entry is {written}, as agreed."
+        assert first(query, right, (f"The entry is {other}, as agreed.",)) == right
+
+    @pytest.mark.parametrize(
+        ("query", "digits", "other"),
+        [
+            ("fünfundvierzig Euro", "45 Euro", "54 Euro"),
+            ("tweeëntwintig stoelen", "22 stoelen", "32 stoelen"),
+            ("quatre-vingt-dix euros", "90 euros", "80 euros"),
+            ("soixante et onze pages", "71 pages", "61 pages"),
+            ("treinta y cinco alumnos", "35 alumnos", "53 alumnos"),
+            ("ventotto gradi", "28 gradi", "38 gradi"),
+            ("quarenta e dois quartos", "42 quartos", "24 quartos"),
+            ("двадцать пять процентов", "25%", "52%"),
+            ("World War Two", "World War II", "World War I"),
+            ("Henry the eighth", "Henry VIII", "Henry VII"),
+            ("Louis XIV", "Louis the Fourteenth", "Louis the Sixteenth"),
+            ("七成", "70%", "30%"),
+            ("三班的老师", "3班的老师", "13班的老师"),
+        ],
+    )
+    def it_reads_numbers_in_words(self, query, digits, other):
+        right = f"B 7: {digits}."
+        assert first(query, right, (f"B 7: {other}.",)) == right
+
+
+class DescribeCodes:
+    @pytest.mark.parametrize(
+        ("query", "written", "other"),
+        both_ways(
+            [
+                ("1Z999AA10123456784", "1Z 999 AA1 01 2345 6784", "1Z 999 AA1 01 2345 6748"),
+                ("91110108MA01ABCD2X", "9111 0108 MA01 ABCD 2X", "9111 0108 MA01 ABDC 2X"),
+                ("1HGCM82633A004352", "1HG CM826 33A 004352", "1HG CM826 33A 004325"),
+                ("800.555.0199", "1-800-555-0199", "1-800-555-0191"),
+                ("8 (912) 345-67-89", "+7 912 345-67-89", "+7 912 345-67-98"),
+            ]
+        ),
+    )
+    def it_joins_their_groups(self, query, written, other):
+        right = f"Order {written} is here."
+        assert first(query, right, (f"Order {other} is here.",)) == right
+
+    def it_splits_names_with_acronyms(self):
+        right = "getHTTPResponseCode is called once."
+        assert first("get HTTP response code", right, ("getHTTPRequestCode is called twice.",)) == right
+
+    @pytest.mark.parametrize("length", [7, 8, 10, 12, 40])
+    def it_finds_a_digest_by_its_beginning(self, length):
+        digest = "9fceb02d0ae598e95dc970b74767f19372d61af8"
+        right, wrong = f"Commit {digest} broke it.", f"Commit 9fcab02{digest[7:]} mended it."
+        assert first(digest[:length], right, (wrong,)) == right
+
+
+class DescribeOtherLanguages:
+    @pytest.mark.parametrize(
+        ("query", "right", "wrong"),
+        [
+            ("5 mars 2024", "Le 05/03/2024, la clôture fut repeinte.", "Le 03/05/2024, la grille fut repeinte."),
+            ("5 de marzo de 2024", "El 05/03/2024 se pintó la valla.", "El 03/05/2024 se pintó la puerta."),
+            ("4 marzo 2021", "Il 04/03/2021 c'era il mercato.", "Il 03/04/2021 c'era la fiera."),
+            ("у бібліотеці", "Бібліотека відчиняється о дев'ятій.", "Крамниця відчиняється о восьмій."),
+            ("Kündigung Frist", "Die Kündigungsfrist beträgt drei Monate.", "Die Lieferfrist beträgt drei Wochen."),
+        ],
+    )
+    def it_finds_days_and_forms(self, query, right, wrong):
+        assert first(query, right, (wrong,)) == right
+
+    def it_takes_an_english_date_either_way(self):
+        right = "The fence was painted on 03/05/2024."
+        assert {first(query, right) for query in ("5 March 2024", "3 May 2024")} == {right}
+
+
+class DescribeNearMisses:
+    @pytest.mark.parametrize(
+        ("query", "other"),
+        [
+            ("13912345678", "13912345679"),
+            ("1.2.10", "1.10.2"),
+            ("GB/T 19001", "GB/T 14001"),
+            ("9111 0108 MA01 ABCD 2X", "9111 0108 MA01 ABDC 2X"),
+            ("the 1980s", "the 1880s"),
+            ("13:20", "1:20"),
+            ("0.5%", "5%"),
+        ],
+    )
+    def it_prefers_the_same_to_what_differs_in_one_sign(self, query, other):
+        for asked, unlike in ((query, other), (other, query)):
+            right = f"The entry is {asked}, as agreed."
+            assert first(asked, right, (f"The entry is {unlike}, as agreed.",)) == right
