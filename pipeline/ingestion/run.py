@@ -86,7 +86,7 @@ def ingest_claims(
     ring: Ring,
     queue: IngestQueue = IngestQueue.INGEST,
 ) -> Turn:
-    """Work on a claimed batch until its turn ends. A faulty document fails alone; while a dependency is away items are put back.
+    """Work on a claimed batch until its turn ends. A faulty document fails alone. While a dependency is away, items go back.
 
     Documents that ended every one of their workers are given up. Threads fetch documents without bytes and queue them again."""
     turn = Turn(tenant_id, use, ring, queue)

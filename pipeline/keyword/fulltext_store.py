@@ -215,9 +215,8 @@ class KeywordIndex(TenantStore):
         return [terms_row(line.decode()) for line in self._run(statement, **values).scalars()]
 
 
-# One column of bytes, so that the server converts nothing and PyMySQL parses one value: five columns of two hundred
-# rows cost it more than BM25. (GROUP_CONCAT would make it one row, but uses a temporary table on disk.) Names of
-# namespaces hold no spaces.
+# One column of bytes: PyMySQL takes longer to parse five columns of two hundred rows than BM25 takes. GROUP_CONCAT would
+# use a temporary table on disk. Names of namespaces hold no spaces.
 PACKED = (
     "CONCAT_WS(' ', CAST({c}.chunk_id AS BINARY), CAST({c}.namespace AS BINARY), {c}.title_terms,"
     " {c}.summary_terms, {c}.entity_terms, CAST({c}.terms AS BINARY))"
