@@ -386,8 +386,8 @@ class AmqpsTransport(AmqpTransport, pyamqp.SSLTransport):
 
 
 class RedisChannel(over_redis.Channel):
-    """A channel that goes on after a text that is no JSON, where kombu's ends the worker, that keeps its client, where kombu
-    makes one for each message, and that waits longer for a message while none comes."""
+    """A channel that differs from kombu's in three ways: a message that is no JSON does not end the worker, one client serves
+    all messages, and waits for a message grow while none comes."""
 
     _kept: Any = None
     _longest_wait_s = _LONGEST_WAIT_S

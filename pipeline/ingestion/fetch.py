@@ -120,7 +120,7 @@ class _FetchRound:
             if isinstance(payload, tuple):
                 fetched[claim] = payload
             elif isinstance(payload, Rejected):
-                self._park(claim, payload)
+                self._fail(claim, payload)
             else:
                 give_up_or_retry(self._tenant_id, claim, payload, self._use)
         self._store(fetched)
@@ -149,7 +149,7 @@ class _FetchRound:
         fits = media_type.isascii() and media_type.isprintable() and len(media_type) <= _LONGEST_MEDIA_TYPE
         return ending.body, media_type if fits else media_type.partition(";")[0]
 
-    def _park(self, claim: ItemClaim, error: Rejected) -> None:
+    def _fail(self, claim: ItemClaim, error: Rejected) -> None:
         try:
             end(self._lease, [], [(claim, error)], self._use)
         except LeaseLost as lost:

@@ -1,4 +1,4 @@
-"""Prepare claims: skip unchanged documents, parse and cut the others into chunks that are stored aside, not yet shown."""
+"""Prepare claims: skip unchanged documents, parse and cut the others, and store their chunks unpublished."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -120,7 +120,7 @@ def _end_unchanged(
         chunks = {claim: states[claim.generation].chunk_count for claim in claims}
         ledger.succeed(chunks, outcome="unchanged", reused=chunks)
         generations.keep_published([claim.generation for claim in claims])
-        # A superseded attempt may have written chunks aside, which its own end drops as usual.
+        # A superseded attempt may have written chunks, which its own end drops.
         generations.discard([claim.generation for claim in claims if not claim.may_have_rows])
         Retired(work.connection, tenant_id).add([claim.generation for claim in claims if claim.may_have_rows])
         close_jobs(tenant_id, [claim.job_id for claim in claims], ledger, use, work)
@@ -289,7 +289,7 @@ def _unpacked(source: Source, use: Resources, meanwhile: Callable[[], None]) -> 
     )
 
 
-def write_aside(lease: Lease, prepared: Sequence[PreparedDocument], turn: Turn) -> Sequence[PreparedDocument]:
+def write_unpublished(lease: Lease, prepared: Sequence[PreparedDocument], turn: Turn) -> Sequence[PreparedDocument]:
     """Write chunks and parents where no search sees them. Return the documents that were written whole. Raises LeaseLost.
 
     Many chunks take several transactions. Once the turn is over, documents with chunks left leave the batch."""

@@ -1,4 +1,4 @@
-"""Make accepted documents searchable: claim, fetch, prepare, write aside, embed, publish.
+"""Make accepted documents searchable: claim, fetch, prepare, write, embed, publish.
 
 Every step may fail anywhere or run twice: chunk ids repeat, vectors are complete before the pointer moves, and old
 generations are dropped only afterwards (`administration/drop_replaced`).
@@ -37,7 +37,7 @@ from pipeline.ingestion.prepare import (
     drop_leftovers,
     leave_unfinished,
     prepare,
-    write_aside,
+    write_unpublished,
 )
 from pipeline.ingestion.yield_turn import Ring, Turn, is_left_alone
 from pipeline.jobs.ledger_store import WORKER_LOST, Claims, ItemClaim, Ledger
@@ -101,7 +101,7 @@ def ingest_claims(
 def _ingest(lease: Lease, use: Resources, turn: Turn) -> None:
     """Make the documents of a batch searchable, in these steps. Each step returns the documents that go on."""
     prepared: Sequence[PreparedDocument] = prepare(lease, use, turn)
-    prepared = write_aside(lease, prepared, turn)
+    prepared = write_unpublished(lease, prepared, turn)
     if not prepared:
         return
     use.notifications.progressed(lease.tenant_id, lease.job_id)

@@ -105,8 +105,7 @@ _SERVED_AT = {
     IngestQueue.SOURCE: "served_at",
 }
 
-# A tenant has a turn of its own in each queue: else one that always has short documents would wait with its long ones for
-# all of a tenant that has no others. NULL, never served, comes first.
+# A tenant takes turns in each queue by itself: short documents do not push its long ones back. NULL, never served, is first.
 _TENANTS = {
     queue: sql(
         "SELECT o.tenant_id, t.interactive_in_a_row FROM (SELECT DISTINCT tenant_id FROM jobs WHERE finished_at IS NULL) o"

@@ -243,8 +243,7 @@ _EVERY = (
     f" WHERE {_MATCHES} AND m.tenant_id = :tenant AND m.enabled = 1"
 )
 
-# Sort narrow rows and join the terms afterwards: carrying the terms through the sort costs more than fetching them
-# again.
+# Sort narrow rows and join the terms afterwards: a sort with the terms costs more.
 _CANDIDATES = f"""
 {_PACKED.format(c="c")}
 FROM (

@@ -70,8 +70,9 @@ local function drop_entry(listed, entries, id)
 end
 """
 
-# Stores a query with the estimate of its bytes and the number of its parts. If the tenant has fewer bytes left it returns
-# the bytes in use and the seconds until there is space; if no place is free, a `Verdict`; else nothing.
+# Stores a query with an estimate of the bytes that it will take and the number of its parts, unless the bytes are more
+# than the tenant has left, or the place that it needs is taken. Returns nothing, the bytes in use and the seconds until
+# there is space, or a `Verdict`.
 _OPEN = f"""{ACCOUNT}{TAKE_PLACE}
 local used, slots = used_of(KEYS[2])
 local limit, reserved = tonumber(ARGV[6]), tonumber(ARGV[7]) + #ARGV[1]
@@ -134,8 +135,8 @@ discharge(KEYS[6], charged)
 return deleted
 """
 
-# Notes the beginning of a channel in an open query, unless it has a result already. Returns nothing for a channel that is to be
-# asked again and was begun since it was sent again.
+# Notes that a worker begins a channel, unless it has a result. Returns nothing if a worker has begun it since its header was
+# sent again.
 _LOAD = """
 local query, answered, result, ran =
   unpack(redis.call('HMGET', KEYS[1], 'query', 'answer_status', 'envelope:' .. ARGV[1], 'ran:' .. ARGV[1]))
