@@ -74,9 +74,11 @@ class WorkerControl(Control):  # type: ignore[misc]  # Celery has no types
 
 
 class TaskQueue(Queue):
-    """A queue whose declaration is not waited for: its leader may be on a node that hangs, and the first message after it is
-    confirmed or not. Messages are sent to it by its name, so RabbitMQ needs neither an exchange nor a binding for it, which
-    would wait for the leader of the cluster's own records."""
+    """A queue that is declared without waiting: its leader may be on a node that hangs. The first message shows whether it is
+    there, by its confirmation.
+
+    Messages are sent by the name of the queue. An exchange and a binding would wait for the leader of the cluster's own
+    records."""
 
     def declare(self, nowait: bool = True, channel: Any = None) -> Any:  # noqa: ARG002 - kombu's signature
         """Declare the queue, on Redis with its exchange and binding."""

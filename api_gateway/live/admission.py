@@ -122,9 +122,10 @@ class _Tenant:
         )
 
     def is_full(self, before: int, most: int, now: float, *, left_s: float, patience_s: float = math.inf) -> bool:
-        """Return whether a further query with so much time would be refused behind ``before`` others. Without a line,
-        as while they are read and prepared, the tenant can still get its share of the places, and queries take as long as
-        usual; but reading and preparing take this gateway's processor too, for which `_MOST_READ` stands."""
+        """Return whether a further query with so much time would be refused behind ``before`` others.
+
+        Without a line the tenant can still get its share of the places, and queries take as long as usual. Reading and
+        preparing them takes processor time of this gateway, which `_MOST_READ` bounds."""
         if not self.line:
             places = max(1, self.share, most // 2)
             waiting = before - (places - len(self.began))  # the others get a place at once

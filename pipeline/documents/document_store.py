@@ -42,8 +42,9 @@ _ROWS_PER_STATEMENT = 1000
 # Fields that a recipe leaves out; the bytes are added apart, and of the fields the title.
 _NO_INGREDIENTS = {"generation", "fields", "body", "source_id"}
 
-# Raise this when a parser or the chunker makes other chunks of the same bytes: then the next upload of a document is not
-# skipped as unchanged. tests/unit/documents/test_unchanged_uploads.py fails if it was forgotten.
+# Raise this whenever the same bytes would become other chunks than before: a parser or the chunker has changed (of terms
+# `keyword.terms.VERSION` says so). Documents are then made anew at their next upload instead of being taken for unchanged.
+# tests/unit/documents/test_unchanged_uploads.py notices when it was forgotten.
 ANALYSIS = 11
 
 
