@@ -37,10 +37,11 @@ class RefreshingValue(Generic[T]):
         on_failure: Callable[[PipelineError], object] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Keep the parameters of refreshing. ``initial``: a value for the time before the first reading, so that no
-        call blocks. ``patience_s``: refresh in a thread of its own and wait for it no longer than that, and not at all
-        after a failure; None refreshes in the caller's thread. ``on_failure``: called when an old value replaces a failed
-        reading."""
+        """Keep the parameters of refreshing.
+
+        ``initial``: a value until the first reading ends, so that no call blocks. ``patience_s``: refresh in another thread
+        and wait for it at most that long, after a failure not at all; None refreshes in the caller's thread. ``on_failure``:
+        called when a reading failed and the old value stays."""
         self._read = read
         self._fresh_s, self._patience_s = fresh_s, patience_s
         self._on_failure = on_failure

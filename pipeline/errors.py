@@ -19,7 +19,7 @@ class PipelineError(Exception):
 
 
 class Rejected(PipelineError):
-    """The document is at fault: a retry cannot help, so it is parked with the reason."""
+    """The document is at fault: a retry cannot help, so its item fails with the reason."""
 
     code = "document_rejected"
 

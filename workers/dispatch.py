@@ -41,8 +41,8 @@ _BELLS = {
     IngestQueue.SOURCE: TaskName.INGEST,  # a run takes a thread of a worker for documents, and no turn of theirs
 }
 _CARRIED = {IngestQueue.SOURCE: Queue.INGEST}
-# A flood of small jobs, or an hour without a worker, would leave more bells than work: 89,000 expired ones took eight
-# minutes to drop, in which nothing was ingested. The sweeper rings for items that are due once they are gone.
+# A flood of small jobs, or an hour without a worker, would leave thousands of expired bells, which workers have to drop
+# before they ingest anything. The sweeper rings for the due items later.
 _MOST_BELLS = 256
 _UPKEEP_EXPIRES_S = 30
 _FINISH_EXPIRES_S = 5.0
@@ -50,8 +50,8 @@ _STOPPING_S = 10  # seconds for a step to stop after its soft limit; then its pr
 
 
 def get_ready() -> None:
-    """Load what sending takes and connect to the broker, for which the first query would wait. Never raises: a broker that is
-    away is tried again when a message is sent."""
+    """Load the modules for sending and connect to the broker, so that the first query does not wait. Never raise: sending
+    connects again."""
     try:
         refuse_in_alarm()
         _signature(TaskName.RECALL, {}, request_id="", expires_s=0.0)
@@ -74,8 +74,9 @@ def ring(accepted: AcceptedJob, queue: IngestQueue = IngestQueue.INGEST) -> None
 def ring_for(
     tenant_id: TenantId, job_id: JobId, queue: IngestQueue = IngestQueue.INGEST, *, request_id: str = ""
 ) -> bool:
-    """Ring once for a job's due items in a queue, unless many bells wait: each serves the tenant whose turn it is. Returns
-    False if the broker did not accept it, which only delays them."""
+    """Ring once for a job's due items in a queue, unless many bells wait there: any bell serves the tenant whose turn it is.
+
+    Return False if the broker did not accept the message. The sweeper then rings later."""
     arguments = {"tenant_id": tenant_id, "job_id": job_id}
     if queue is IngestQueue.SOURCE:
         arguments["queue"] = queue.value
@@ -97,7 +98,7 @@ def ring_for(
 
 
 def alarm() -> str | None:
-    """Return the sentence for callers while the broker takes no messages; None otherwise, and for one that is away."""
+    """Return a sentence for callers while the broker refuses messages because it is full; None otherwise."""
     try:
         refuse_in_alarm()
     except BrokerAlarm as error:
@@ -107,7 +108,7 @@ def alarm() -> str | None:
 
 
 def send_webhooks() -> None:
-    """Have the messages in the outbox sent now. Never raises: the sweeper does the same every few seconds anyway."""
+    """Have a worker send the messages in the outbox now. Never raise: the sweeper does the same every few seconds."""
     enqueue_upkeep(TaskName.WEBHOOKS)
 
 
@@ -121,22 +122,22 @@ def enqueue_upkeep(name: TaskName) -> None:
 
 
 def ask(query: Query) -> None:
-    """Send a query to its channels: a chord of a header task each. A model's task goes first on the callback's queue, so
-    that no earlier task waits for a later one.
+    """Send a query to its channels: a chord with one header task for each. Raises StoreUnavailable when the broker does not
+    take the messages within about two seconds.
 
-    The headers are sent with the callback, as Celery's canvas sends them: its copies of the signatures took more time than
-    the messages. A Redis gets them in one round trip, the keyword channel's last: the worker of the last report composes the
-    answer, and that channel's has read the words of the query and most rows. Raises StoreUnavailable when the broker does
-    not take them within about two seconds.
+    A task for a language model goes first on the callback's queue, so that no earlier task waits for a later one. The messages
+    are those of Celery's canvas, without its slow copies of signatures; Redis gets them in one round trip. The keyword
+    channel's is last: the worker of the last report composes the answer, and this one has most rows at hand.
     """
     _send_chord(query, query.channels, Queue.RECALL, Queue.RERANK if waits_for_model(query) else Queue.ANSWER)
 
 
 def ask_again(query: Query, channels: Sequence[ChannelName], queue: Queue, since: float) -> None:
-    """Send the headers of these channels again by another queue, whose workers compose the answer as well. Each is sent twice,
-    which reaches two workers: a node of RabbitMQ that hangs goes on being given messages for its own, and so does a worker. The
-    first worker asks the channel, unless another one has begun it ``since``, in seconds since the epoch. Raises as `ask`
-    does."""
+    """Send the headers of these channels again by another queue, whose workers compose the answer as well.
+
+    Each is sent twice, to reach two workers: one of them may hang, or its node of RabbitMQ. The first one asks the channel,
+    unless a worker has begun it ``since``, in seconds since the epoch. Raises as `ask` does.
+    """
     _send_chord(query, [*channels, *channels], queue, queue, again=since)
 
 
@@ -194,8 +195,8 @@ def waits_for_model(query: Query) -> bool:
 
 
 def finish(query: Query, queue: Queue = Queue.ANSWER) -> None:
-    """Have a worker answer a query from what has arrived. It is sent twice, as in `ask_again`: a worker that hangs may be given
-    one, and the first answer wins. Raises StoreUnavailable when the broker does not take it."""
+    """Have a worker answer a query from the results so far. The message is sent twice, as in `ask_again`; the first answer
+    wins. Raises StoreUnavailable when the broker does not take it."""
     ids = {"tenant_id": query.tenant_id, "query_id": query.query_id}
     message = _signature(TaskName.FINISH, ids, request_id=query.request_id, expires_s=_FINISH_EXPIRES_S, queue=queue)
     with _translated_errors("message"), producer.producer_or_acquire() as publisher:
@@ -204,7 +205,7 @@ def finish(query: Query, queue: Queue = Queue.ANSWER) -> None:
 
 
 def queue_of(computation: Computation) -> Queue:
-    """Return the queue of a computation. Some ask channels or a language model, as only query workers do."""
+    """Return the queue of a computation: that of query workers if it asks channels or a language model."""
     of_query = computation.kind in (ComputationKind.EXPLAIN, ComputationKind.WRITE)
     return Queue.RERANK if of_query else Queue.COMPUTE
 
@@ -228,7 +229,7 @@ def compute_next(computation: Computation) -> None:
 
 @contextmanager
 def _as_of_broker() -> Iterator[None]:
-    """Raise the broker's own error for one of Celery's `send_task`, which translates them: kombu sends again after its own."""
+    """Raise the error of the broker's client that Celery's `send_task` has translated: kombu retries only after that one."""
     try:
         yield
     except OperationalError as error:

@@ -74,9 +74,11 @@ class WorkerControl(Control):  # type: ignore[misc]  # Celery has no types
 
 
 class TaskQueue(Queue):
-    """A queue whose declaration is not waited for: its leader may be on a node that hangs, and the first message after it is
-    confirmed or not. Messages are sent to it by its name, so RabbitMQ needs neither an exchange nor a binding for it, which
-    would wait for the leader of the cluster's own records."""
+    """A queue that is declared without waiting: its leader may be on a node that hangs. The first message shows whether it is
+    there, by its confirmation.
+
+    Messages are sent by the name of the queue. An exchange and a binding would wait for the leader of the cluster's own
+    records."""
 
     def declare(self, nowait: bool = True, channel: Any = None) -> Any:  # noqa: ARG002 - kombu's signature
         """Declare the queue, on Redis with its exchange and binding."""
@@ -386,8 +388,8 @@ class AmqpsTransport(AmqpTransport, pyamqp.SSLTransport):
 
 
 class RedisChannel(over_redis.Channel):
-    """A channel that goes on after a text that is no JSON, where kombu's ends the worker, that keeps its client, where kombu
-    makes one for each message, and that waits longer for a message while none comes."""
+    """A channel that differs from kombu's in three ways: a message that is no JSON does not end the worker, one client serves
+    all messages, and waits for a message grow while none comes."""
 
     _kept: Any = None
     _longest_wait_s = _LONGEST_WAIT_S

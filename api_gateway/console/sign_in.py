@@ -38,9 +38,10 @@ class SignInCode(Wire):
 
 @router.post("/console/sign-in")
 async def sign_in(request: Request) -> Response:
-    """Return the key of a code, once. Raises Problem: 404 outside the local stack, 403 for a
-    request that does not come from a page of this gateway on this machine, 404 for a code that is unknown, used or
-    older than ten minutes."""
+    """Return the key of a code, once.
+
+    Raises Problem 403 for a request from anywhere but a page of this gateway on this machine; 404 outside the local stack,
+    and for a code that is unknown, used or older than ten minutes."""
     gateway = gateway_of(request)
     folder = sign_in_folder()
     if folder is None:

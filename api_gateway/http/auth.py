@@ -131,8 +131,7 @@ _NO_TENANT: Final = (
 )
 
 
-# How a route treats callers who do not see every document: it tells them no more than they may read, or it is closed to
-# them, except to those who may write.
+# How a route treats callers who may not read every document: it filters its answer, admits only writers, or refuses them.
 LimitedCallers = Literal["filtered", "writers", "refused"]
 PRINCIPALS: Final = "chordwise-principals"  # the header by which a key with the scope `impersonate` names its caller's
 

@@ -19,8 +19,7 @@ log = structlog.get_logger(__name__)
 HEAD_S: Final = 30.0  # from the beginning of a request to the end of its headers, and until the first one begins
 MOST_HEAD_BYTES: Final = 64 * 1024  # of the request line and the headers together
 MOST_HEADERS: Final = 200
-# Longer than proxies keep idle connections (nginx and load balancers 60 s), so that none sends a request while this side
-# closes: a POST would be lost, as no proxy repeats it.
+# Longer than proxies keep idle connections (60 s): a POST sent while this side closes would be lost.
 KEEP_ALIVE_S: Final = 75
 _HOST = re.compile(rb"(?:[\w.~!$&'()*+,;=%-]*|\[[0-9A-Fa-f:.]+(?:%[\w.~%-]+)?\])(?::\d*)?", re.ASCII)
 _LINGER_S = 2.0  # for a refused sender to read the answer before the connection is closed

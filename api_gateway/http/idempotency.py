@@ -47,8 +47,8 @@ _KEY = re.compile(r'"([\x20\x21\x23-\x5b\x5d-\x7e]{1,255})"|([\x21\x23-\x7e]{1,2
 _ATTEMPT = "idempotent_attempt"
 _MOST_REST_BYTES, _REST_S = 64 * 1024, 1.0  # of a body that the route has not read to its end
 
-# Refusals with these statuses are stored and repeated. All others may differ a moment later, and as they created
-# nothing, a retry cannot duplicate work: they free the key. After a failure the lease expires.
+# Refusals with these statuses are stored and repeated. Others may differ a moment later; they created nothing, so they free
+# the key. After a failure the lease expires.
 _STORED_REFUSALS = frozenset({400, 413, 415, 422})
 
 

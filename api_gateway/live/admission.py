@@ -122,9 +122,10 @@ class _Tenant:
         )
 
     def is_full(self, before: int, most: int, now: float, *, left_s: float, patience_s: float = math.inf) -> bool:
-        """Return whether a further query with so much time would be refused behind ``before`` others. Without a line,
-        as while they are read and prepared, the tenant can still get its share of the places, and queries take as long as
-        usual; but reading and preparing take this gateway's processor too, for which `_MOST_READ` stands."""
+        """Return whether a further query with so much time would be refused behind ``before`` others.
+
+        Without a line the tenant can still get its share of the places, and queries take as long as usual. Reading and
+        preparing them takes processor time of this gateway, which `_MOST_READ` bounds."""
         if not self.line:
             places = max(1, self.share, most // 2)
             waiting = before - (places - len(self.began))  # the others get a place at once
@@ -178,9 +179,10 @@ class _Pool:
         self.latest = tenant_id
 
     def most_now(self, time_s: float) -> int:
-        """Return the places to give out to work that has ``time_s``, so that the tenants who have some now hold no more than
-        are worth having under way, and one who has none finds one. Few at first: a first wave on a busy host would end late
-        as a whole."""
+        """Return the limit of places for work that has ``time_s``.
+
+        The tenants with work under way share the number of places that is worth having. One share more stays free for a
+        tenant that has none. A new process begins with few: a first wave on a busy host would end late as a whole."""
         if not self.most or self.name in (WorkKind.MODEL, WorkKind.COMPUTE):
             return self.most
         holders = max(1, len(set(self.under_way.values())))
@@ -188,7 +190,7 @@ class _Pool:
         return max(LEAST_PLACES, math.ceil(min(self.most, worth, FIRST_PLACES + self.concurrency.measured)))
 
     def of(self, tenant_id: TenantId) -> _Tenant:
-        """Return a tenant's use of the pool; one that waits is always found, however many others came since."""
+        """Return a tenant's use of the pool. A tenant with a line is kept however many others come."""
         tenant = self.lines.get(tenant_id) or self.tenants.get(tenant_id)
         if tenant is None:
             tenant = _Tenant()
@@ -237,8 +239,8 @@ class Admission:
         return tenant_id in self._pool(pool_name).lines
 
     async def refuse_crowd(self, tenant_id: TenantId) -> None:
-        """Refuse a query, before it is read, if more of its tenant are inside than are answered in the time that the tenant's
-        queries have. Raises Problem(503)."""
+        """Refuse a query, before its body is read, if its tenant has more queries under way than can be answered in time.
+        Raises Problem(503)."""
         pool = self._pool(WorkKind.QUERY)
         tenant = pool.of(tenant_id)
         now = asyncio.get_running_loop().time()
@@ -282,13 +284,14 @@ class Admission:
         only_begins: bool = False,
         receive: Receive | None = None,
     ) -> None:
-        """Get a place by ``attempt``, at once or in the tenant's line, for up to ``patience_s`` seconds and early enough
-        before the work's deadline, which ``left_s`` counts down; with ``only_begins`` the work has to begin by then, not to
-        end. ``slots``: the threads that serve the pool, if they are not workers'. `ended` reports the end of the work.
+        """Get a place by ``attempt``, at once or after waiting in the tenant's line. `ended` gives the place back.
 
-        An attempt that is under way when this raises may still take a place.
+        The request waits up to ``patience_s`` seconds, and only as long as the work can end before its deadline, which
+        ``left_s`` counts down; with ``only_begins`` it only has to begin before. ``slots``: the threads that serve the pool,
+        if they are not workers'.
 
-        Raises Problem(503) `overloaded`, the errors of ``attempt``, and ClientDisconnect while the request waits.
+        Raises Problem(503) `overloaded`, the errors of ``attempt``, and ClientDisconnect while the request waits. An attempt
+        under way at that moment may still take a place.
         """
         pool = self._pool(pool_name)
         pool.slots = slots
@@ -428,8 +431,10 @@ class Admission:
             pool.is_pumped = False
 
     def _try_lines(self, pool: _Pool) -> None:
-        """Try the first requests of the lines in turn: one of a tenant whose last attempt failed, as a place is free now and
-        then, and more with each attempt that succeeds, as an attempt may take longer than a place is held."""
+        """Try the first requests of the lines in turn.
+
+        A tenant whose last attempt failed tries one request. Each success doubles that number, because an attempt may take
+        longer than a place is held."""
         for tenant_id in list(pool.lines)[:_MOST_TRIED]:
             tenant = pool.lines[tenant_id]
             under_way = sum(waiting.is_tried for waiting in tenant.line)

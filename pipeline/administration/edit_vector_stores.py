@@ -136,9 +136,10 @@ def put_files(
     request_id: str,
     opening: VectorStore | None = None,
 ) -> AcceptedJob:
-    """Make one job of putting files into a namespace, creating it if ``opening``. A known file is ingested anew; an
-    unreadable type becomes a failed item. Raises NoSuchFile, DocumentTooLarge for too many bytes, and as `accept`; then
-    nothing was accepted."""
+    """Accept files into a namespace as one job. ``opening``: the vector store to create with it.
+
+    A file that is there already is ingested again; one of an unreadable type becomes a failed item. Raises NoSuchFile,
+    DocumentTooLarge for too many bytes, and as `accept`; then nothing was accepted."""
     wanted = {put.file_id: put for put in puts}
     with unit_of_work(use.mysql) as work:
         files = StoredFiles(work.connection, tenant_id).named(list(wanted))

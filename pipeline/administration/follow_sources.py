@@ -53,8 +53,10 @@ def follow(
     request_id: str,
     ring: Ring,
 ) -> tuple[str, bool]:
-    """Follow a source from now on, or one that is followed already by other rules or with another secret; return its id
-    and whether it is new. Its first run begins at once. Raises NotAllowed for its address, TooManyFollowed."""
+    """Follow a source; return its id and whether it is new. A run begins at once.
+
+    A source that is followed already gets the new interval, rules and secret. Raises NotAllowed for its address,
+    TooManyFollowed."""
     _require_address(url, secret or {}, use.settings)
     source_id = source_id or derived_source_id(tenant_id, namespace, uri=url, document_id="")
     row = sealed_row(tenant_id, namespace, source_id)

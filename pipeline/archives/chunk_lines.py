@@ -66,8 +66,9 @@ def unpack(
     between: Callable[[], None] = lambda: None,
 ) -> Assembled:
     """Return the document as chunks of ``generation``: same positions and texts; new ids, terms and hashes.
-    ``strategy`` gives the text that finds a chunk. A vector stays if ``model`` made it in ``dimension`` from the text
-    to embed here. ``between`` is called after every chunk and may raise.
+
+    ``strategy`` decides which text finds a chunk. A vector is kept if ``model`` made it, in ``dimension``, from the text
+    that would be embedded here. ``between`` is called after every chunk and may raise.
 
     Raises EmptyDocument, DocumentTooLarge above ``limit`` chunks, or InvalidPackedDocument.
     """

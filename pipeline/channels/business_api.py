@@ -37,7 +37,7 @@ class ApiChannel:
     name: ChannelName = ChannelName.API
 
     def recall(self, query: Query) -> Recalled:
-        """Return the passages of all sources, best first; ``guard`` names lost ones. Raises the first error of all."""
+        """Return the passages of all sources, best first. ``guard`` names failed sources. Raises if all sources fail."""
         allowed_s = query.timeout_ms_of(self.name) / 1000
         deadline = Deadline.after(allowed_s * _CALL_SHARE)
         sources, unasked = self._sources(query)

@@ -65,9 +65,11 @@ def paragraphs(text: str, *, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def sentences(text: str, tokens: TokenMap, *, start: int, end: int, max_tokens: int) -> Iterator[Sentence]:
-    """Return a paragraph's sentences, which hold all of it but white space. ``。！？；……`` end one, with closing quotes and
-    brackets; ``. ! ?`` do before a space unless a small letter follows or it ends an abbreviation, initial or list
-    number; so does a line end that is no wrap. Above ``max_tokens`` it comes in pieces."""
+    """Return a paragraph's sentences, which hold all of it but white space.
+
+    ``。！？；……`` end a sentence, with closing quotes and brackets. ``. ! ?`` end one before a space, unless a small letter
+    follows or the point belongs to an abbreviation, initial or list number. So does a line end that is no wrap. A sentence
+    above ``max_tokens`` comes in pieces."""
     for begin, stop in _bounds(text, start, end):
         for first, last in _stripped(text, begin, stop):
             count = tokens.count(first, last)

@@ -303,8 +303,9 @@ def _takes_writes(connection: MySqlConnection) -> bool:
 
 
 def bound_mysql(engine: Engine, *, limit_s: float, silent_s: float) -> None:
-    """Have every connection of this engine on MySQL wait within bounds, and be replaced once the server closed it, or where
-    another one has taken over from it."""
+    """Limit the waits of every connection of this engine for MySQL.
+
+    A connection is replaced once the server has closed it, or once another server has taken over."""
     greetings = _greetings(engine)
     hosts = engine.url.query.get("host", ())
     nodes = MySqlNodes([hosts] if isinstance(hosts, str) else hosts)

@@ -147,9 +147,8 @@ _READING: dict[str, Any] = {
     "pool_pre_ping": False,
 }
 
-# PostgreSQL must plan vector searches by these settings and not by its row estimates: statements are planned once, for
-# all tenants, and only through an index. By default, the plan of a search prepared for large tenants would read the
-# whole table for small ones.
+# Vector searches are planned once for all tenants, and only through an index. PostgreSQL's own estimate of rows would read
+# the whole table for small tenants.
 PINNED = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
 
 # The modes of a session decide what a statement means and whether a value is cut: never the server's own.

@@ -118,9 +118,10 @@ class WorkerHeartbeats:
         return [_heartbeat(record) for record in self._records.all()]
 
     def sign(self, sign: ProcessSign, *, clock: Callable[[], float] = time.monotonic) -> float:
-        """Write a process's sign of life, with the distance of this host's clock to that of Redis: a server that stood still
-        carries out a write long after it was sent, so the time of a sign tells nothing of the clock. Return the seconds that
-        the clock of Redis is ahead at least."""
+        """Write a process's sign of life. Return the least number of seconds that the clock of Redis is ahead of this host's.
+
+        The sign holds this distance: its own time tells nothing of the clock, since a server that stood still carries out a
+        write late."""
         resumed_s = _resumed(sign.process_id, clock())
         with redis_errors():
             ahead_s = seconds_ahead(self._redis)

@@ -12,9 +12,8 @@ _SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-# Controls, non-characters, and invisible characters that split a word or hide text: zero-width spaces, soft hyphens,
-# direction marks, tags, and colours of terminals. The joiners U+200C and U+200D stay: Persian, Indic scripts and emoji
-# are written with them.
+# Controls, non-characters, colours of terminals, and invisible characters that split words or hide text. The joiners U+200C
+# and U+200D stay: Persian, Indic scripts and emoji need them.
 _UNSEEN = re.compile(
     "\x1b\\[[0-9;]{0,20}[A-Za-z]"
     "|[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff0-\ufffb"

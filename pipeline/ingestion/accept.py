@@ -1,4 +1,4 @@
-"""Accept documents under their own or new ids. After its transaction no crash of any process loses one."""
+"""Accept documents under their own or new ids. After the transaction no crash of any process loses one."""
 
 import hashlib
 import uuid
@@ -24,7 +24,7 @@ from pipeline.tenants.quota_store import QuotaLimits, Quotas
 from pipeline.vector_stores.collection_store import VectorStores
 
 OnConflict = Literal["replace", "skip", "error", "new"]
-INTERACTIVE_DOCUMENTS = 20  # of a job up to which it goes before larger ones, unless the request says otherwise
+INTERACTIVE_DOCUMENTS = 20  # at most, for a job to count as interactive by itself
 _DIGITS = (0, 8, 32)  # of the hash in an id; 0 is the id that was sent
 
 
@@ -65,9 +65,10 @@ def accept(
     ring: Callable[[AcceptedJob], None],
     together_with: Callable[[Connection, AcceptedJob], None] | None = None,
 ) -> AcceptedJob:
-    """Write the job with its documents in one transaction, then ring for the workers; ``ring`` may fail, the sweeper
-    rings again. ``together_with`` writes rows in the same transaction; its errors propagate. Raises StoreUnavailable,
-    QuotaExceeded; then nothing was accepted."""
+    """Write the job with its documents in one transaction, then ring for the workers.
+
+    ``ring`` may fail: the sweeper rings later. ``together_with`` writes rows in the same transaction; its errors propagate.
+    Raises StoreUnavailable, QuotaExceeded; then nothing was accepted."""
     job_id = batch.job_id or JobId(str(uuid.uuid4()))
     with unit_of_work(use.mysql) as work:
         ledger = Ledger(work.connection, batch.tenant_id)
@@ -88,7 +89,7 @@ def accept(
 
 
 def accept_more(batch: Batch, job_id: JobId, work: UnitOfWork, use: Resources) -> None:
-    """Add documents to a job in a running transaction, whose own item brings them. Raises QuotaExceeded."""
+    """Add documents that an item of a job has brought to the same job, in a running transaction. Raises QuotaExceeded."""
     items = _store(batch, job_id, work, use)
     Ledger(work.connection, batch.tenant_id).extend(job_id, batch.namespace, items)
 
@@ -97,7 +98,7 @@ def _store(batch: Batch, job_id: JobId, work: UnitOfWork, use: Resources) -> Seq
     """Write the documents of a batch, and return them as items of the job."""
     documents = Documents(work.connection, batch.tenant_id)
     if batch.on_conflict == "new":
-        items, uploads = _keep_both(batch, documents, Duplicates(work.connection, batch.tenant_id))
+        items, uploads = _under_free_ids(batch, documents, Duplicates(work.connection, batch.tenant_id))
     else:
         items, uploads = _by_id(batch, documents)
     quotas(work.connection, batch.tenant_id, use).check(arriving=len(uploads))
@@ -173,7 +174,7 @@ def _by_id(batch: Batch, documents: Documents) -> _Numbered:
     ]
 
 
-def _keep_both(batch: Batch, documents: Documents, duplicates: Duplicates) -> _Numbered:
+def _under_free_ids(batch: Batch, documents: Documents, duplicates: Duplicates) -> _Numbered:
     """Assign generation numbers to the uploads under free ids."""
     uploads = {ordinal: entry for ordinal, entry in enumerate(batch.entries) if isinstance(entry, Upload)}
     assigned = assign_ids(documents, duplicates, batch.namespace, uploads)
@@ -253,9 +254,10 @@ class AssignedIds:
 def assign_ids(
     documents: Documents, duplicates: Duplicates, namespace: Namespace, uploads: Mapping[int, Upload]
 ) -> AssignedIds:
-    """Give each upload a generation number and an id that no document with other bytes has: its own if free, else with
-    a suffix from the hash of its bytes, so that equal bytes find their document. Documents stay locked until the
-    transaction ends, and unchanged."""
+    """Give each upload a generation number and an id that no document with other bytes has.
+
+    It is the upload's own id if that is free, else the same with a suffix from the hash of its bytes: an upload of equal
+    bytes finds its document. The documents stay locked until the transaction ends."""
     assigned = AssignedIds()
     earlier: dict[DocumentId, Content] = {}  # by earlier uploads of the same request
     waiting = dict(uploads)

@@ -41,10 +41,8 @@ T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
-# A renewal is due after a sixth of the lease, so that several may fail before it runs out; a call that blocks is
-# interrupted for one after a third.
-_RENEW_AT: Final = 1 / 6
-_RENEW_CALL_AT: Final = 1 / 3
+_RENEW_AT: Final = 1 / 6  # of the lease: several renewals may fail before it runs out
+_RENEW_CALL_AT: Final = 1 / 3  # of the lease, while a call blocks
 _LONGEST_S: Final = 600.0  # between two attempts
 
 

@@ -29,8 +29,10 @@ _LOOKUP_S = 5.0  # grace after its deadline, for a name resolution by the system
 _LONGEST_MEDIA_TYPE = 127
 
 
-def hand_over(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, *, ring: Ring) -> Sequence[ItemClaim]:
-    """Start fetching documents in threads. Return the claims that can be worked on at once."""
+def start_fetches(
+    tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, *, ring: Ring
+) -> Sequence[ItemClaim]:
+    """Start fetching the documents without bytes, in threads. Return the other claims."""
     if not any(claim.to_fetch for claim in claims):
         return claims
     with unit_of_work(use.mysql) as work:
@@ -39,11 +41,11 @@ def hand_over(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, 
     locations = {claim: by_generation[claim.generation] for claim in claims if claim.generation in by_generation}
     if locations:
         use.fetches.take(tenant_id, len(locations))
-        use.fetches.run(_Round(tenant_id, locations, use, ring).carry_out)
+        use.fetches.run(_FetchRound(tenant_id, locations, use, ring).carry_out)
     return [claim for claim in claims if claim not in locations]
 
 
-class _Round:
+class _FetchRound:
     """Documents that were claimed together and are fetched in parallel."""
 
     def __init__(
@@ -59,7 +61,7 @@ class _Round:
         self._deadline = Deadline.after(use.fetcher.timeout_s + _LOOKUP_S)
 
     def carry_out(self) -> None:
-        """Fetch until every document has ended or is lost to another worker. Never raises: the lease recovers it."""
+        """Fetch until every document has ended or is lost to another worker. Never raise: the lease puts the rest back."""
         for claim, location in self._locations.items():
             self._use.fetches.run(partial(self._fetch, claim, location[0]))
         try:
@@ -118,7 +120,7 @@ class _Round:
             if isinstance(payload, tuple):
                 fetched[claim] = payload
             elif isinstance(payload, Rejected):
-                self._park(claim, payload)
+                self._fail(claim, payload)
             else:
                 give_up_or_retry(self._tenant_id, claim, payload, self._use)
         self._store(fetched)
@@ -147,7 +149,7 @@ class _Round:
         fits = media_type.isascii() and media_type.isprintable() and len(media_type) <= _LONGEST_MEDIA_TYPE
         return ending.body, media_type if fits else media_type.partition(";")[0]
 
-    def _park(self, claim: ItemClaim, error: Rejected) -> None:
+    def _fail(self, claim: ItemClaim, error: Rejected) -> None:
         try:
             end(self._lease, [], [(claim, error)], self._use)
         except LeaseLost as lost:

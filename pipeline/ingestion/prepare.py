@@ -1,4 +1,4 @@
-"""Prepare claims: skip unchanged documents, parse and cut the others into chunks that are stored aside, not yet shown."""
+"""Prepare claims: skip unchanged documents, parse and cut the others, and store their chunks unpublished."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -55,8 +55,10 @@ class ComparedClaims:
 
 
 def compare(lease: Lease, sources: Mapping[Generation, Source], use: Resources) -> ComparedClaims:
-    """End claims whose upload is already shown, and return which others replace a generation; a first upload costs
-    nothing. Accepted numbers order uploads: an unchanged one supersedes all earlier ones under way."""
+    """End claims whose upload is already shown, and return which others replace a generation.
+
+    Generation numbers order the uploads of a document: an unchanged upload supersedes all earlier ones under way. First uploads
+    are not compared."""
     tenant_id = lease.tenant_id
     later = [claim for claim in lease.claims if claim.generation.number > 1 and claim.generation in sources]
     if not later:
@@ -83,8 +85,9 @@ def _is_shown_already(source: Source, state: PublishedState, *, use: Resources) 
 
 
 def _recipe(source: Source, use: Resources, *, pages_left: bool = False) -> bytes:
-    """Return the recipe of a document. Formats with pictures are made anew when the languages of their recognition
-    change, and, where it is on, while pages were left out."""
+    """Return the recipe of a document, by which an upload counts as unchanged.
+
+    With text recognition it includes the languages, and whether pages were left out: then the same bytes are parsed again."""
     languages = use.settings.ocr_languages
     if not languages or source.media_type.partition(";")[0] not in RECOGNISED:
         return source.recipe
@@ -94,7 +97,7 @@ def _recipe(source: Source, use: Resources, *, pages_left: bool = False) -> byte
 def _complete(
     tenant_id: TenantId, alike: Sequence[ItemClaim], states: Mapping[Generation, PublishedState], use: Resources
 ) -> list[ItemClaim]:
-    """Return the claims whose shown generation has all its vectors: a new upload repairs one that lacks some."""
+    """Return the claims whose shown generation has all its vectors. An upload of the same bytes repairs one that lacks some."""
     shown = {claim: generation for claim in alike if (generation := states[claim.generation].shown) is not None}
     counts = use.vectors(tenant_id).counts(list(shown.values()))
     return [claim for claim, g in shown.items() if counts[g] == states[claim.generation].chunk_count]
@@ -117,7 +120,7 @@ def _end_unchanged(
         chunks = {claim: states[claim.generation].chunk_count for claim in claims}
         ledger.succeed(chunks, outcome="unchanged", reused=chunks)
         generations.keep_published([claim.generation for claim in claims])
-        # A superseded attempt may have written chunks aside, which its own end drops as usual.
+        # A superseded attempt may have written chunks, which its own end drops.
         generations.discard([claim.generation for claim in claims if not claim.may_have_rows])
         Retired(work.connection, tenant_id).add([claim.generation for claim in claims if claim.may_have_rows])
         close_jobs(tenant_id, [claim.job_id for claim in claims], ledger, use, work)
@@ -156,8 +159,9 @@ class PreparedDocument(IngestedDocument):
 
 
 def prepare(lease: Lease, use: Resources, turn: Turn) -> list[PreparedDocument]:
-    """Parse and cut a batch's documents, renewing the lease. Faulty ones are parked; shown or superseded ones end here.
-    Once the turn is over, a document beyond its share moves to the queue `long`, and those not begun are put back."""
+    """Parse and cut a batch's documents, renewing the lease. Faulty, unchanged and superseded documents end here.
+
+    Once the turn is over, the document in work moves to the queue `long`, and those not begun are put back."""
     with unit_of_work(use.mysql) as work:
         generations = [claim.generation for claim in lease.claims]
         sources = Documents(work.connection, lease.tenant_id).sources(generations)
@@ -177,7 +181,9 @@ def prepare(lease: Lease, use: Resources, turn: Turn) -> list[PreparedDocument]:
             superseded.append(claim)
             continue
         try:
-            prepared.append(_cut(claim, source, claim in compared.replacing, use, partial(_go_on, lease, turn, use)))
+            prepared.append(
+                _cut(claim, source, claim in compared.replacing, use, partial(_renew_or_stop, lease, turn, use))
+            )
             lease.reach(Stage.PARSED, [claim])
         except Rejected as error:
             refused.append((claim, error))
@@ -193,7 +199,7 @@ def _renew_if_due(lease: Lease, use: Resources) -> None:
         use.notifications.progressed(lease.tenant_id, lease.job_id)
 
 
-def _go_on(lease: Lease, turn: Turn, use: Resources) -> None:
+def _renew_or_stop(lease: Lease, turn: Turn, use: Resources) -> None:
     """Renew the lease while a document is cut. Raises IngestCrowded once the turn is over."""
     _renew_if_due(lease, use)
     if turn.is_over():
@@ -208,8 +214,7 @@ def _leave(lease: Lease, turn: Turn, *, long: Sequence[ItemClaim] = (), rest: Se
 def leave_unfinished(
     lease: Lease, turn: Turn, prepared: Sequence[PreparedDocument], remaining: Sequence[Chunk]
 ) -> list[PreparedDocument]:
-    """End the turn for the documents that have ``remaining`` chunks, and return the others. Those of many chunks move to
-    the queue `long`."""
+    """Put documents with ``remaining`` chunks back, those of many chunks into the queue `long`. Return the other documents."""
     unfinished = {chunk.generation for chunk in remaining}
     leaving = [item for item in prepared if item.claim.generation in unfinished]
     long = [item.claim for item in leaving if item.chunk_count > CHUNKS_PER_SHARE]
@@ -237,8 +242,9 @@ def _cut(
 
 
 def cut(source: Source, use: Resources, *, meanwhile: Callable[[], None] = lambda: None) -> Assembled:
-    """Return the content of a document: the chunks that an imported one came with; others are parsed and cut. Raises
-    Rejected, and the errors of ``meanwhile``, which runs again and again."""
+    """Parse a document and cut it into chunks; return those of an imported document as they came.
+
+    ``meanwhile`` is called again and again until the result is there. Raises Rejected and the errors of ``meanwhile``."""
     if is_packed(source.media_type):
         return _unpacked(source, use, meanwhile)
     request = CutRequest(
@@ -252,8 +258,10 @@ def cut(source: Source, use: Resources, *, meanwhile: Callable[[], None] = lambd
 
 
 def _unpacked(source: Source, use: Resources, meanwhile: Callable[[], None]) -> Assembled:
-    """Return the chunks of a packed document, analysed within the cutting limit: processor time of this thread, checked
-    after every chunk, each of which has a limited length. ``meanwhile`` runs there too, untimed."""
+    """Return the chunks of a packed document with their terms.
+
+    The limit on cutting counts processor time of this thread. It is checked after every chunk; the time of ``meanwhile``,
+    which runs there too, does not count."""
     ends = time.thread_time() + CUTTING_S
     embedder = use.embedder  # read once: another model may be active a moment later
     part = read_part(source.body)
@@ -281,9 +289,10 @@ def _unpacked(source: Source, use: Resources, meanwhile: Callable[[], None]) -> 
     )
 
 
-def write_aside(lease: Lease, prepared: Sequence[PreparedDocument], turn: Turn) -> Sequence[PreparedDocument]:
-    """Write chunks and parents where no search sees them, many chunks in several transactions, and return the documents
-    that were written whole: the others leave once the turn is over. Raises LeaseLost."""
+def write_unpublished(lease: Lease, prepared: Sequence[PreparedDocument], turn: Turn) -> Sequence[PreparedDocument]:
+    """Write chunks and parents where no search sees them. Return the documents that were written whole. Raises LeaseLost.
+
+    Many chunks take several transactions. Once the turn is over, documents with chunks left leave the batch."""
     chunks = [chunk for item in prepared for chunk in item.content.chunks]
     again = [claim.generation for claim in lease.claims if claim.may_have_rows]
     while len(chunks) > _CHUNKS_PER_WRITE:
@@ -308,7 +317,7 @@ def _write_chunks(lease: Lease, chunks: Sequence[Chunk], again: Sequence[Generat
 def _write_last_chunks(
     lease: Lease, chunks: Sequence[Chunk], again: Sequence[Generation], prepared: Sequence[PreparedDocument]
 ) -> None:
-    """Write the last chunks with all marks and parents, and the stage that is reached then."""
+    """Write the last chunks, all marks and parents, and the stage of the items."""
     with lease.held() as (work, ledger):
         stored = Chunks(work.connection, lease.tenant_id)
         stored.write(chunks, again=again)
@@ -320,8 +329,9 @@ def _write_last_chunks(
 
 
 def drop_leftovers(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) -> None:
-    """Delete vectors that an earlier attempt stored of chunks that are no longer cut: with them, the vectors would never
-    be as many as the chunks."""
+    """Delete vectors that an earlier attempt stored for chunks that are no longer cut.
+
+    Publishing compares the numbers of vectors and chunks: leftovers would block it."""
     again = [item for item in prepared if item.claim.may_have_rows]
     kept = [chunk.chunk_id for item in again for chunk in item.searchable]
     use.vectors(lease.tenant_id).drop_others([item.claim.generation for item in again], kept)

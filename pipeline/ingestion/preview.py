@@ -31,7 +31,7 @@ def preview(
     body: bytes, use: Resources, *, media_type: str, filename: str | None, title: str | None, chunking: Chunking
 ) -> Done:
     """Parse and cut as ingestion would, within the same limits, and return the chunks that the document would have, as
-    JSON. Raises the errors that would park the document."""
+    JSON. Raises the errors that would fail the document."""
     request = CutRequest(
         media_type=media_type,
         filename=filename,

@@ -142,8 +142,9 @@ def roll_back(
     request_id: str,
     ring: Callable[[AcceptedJob], None],
 ) -> AcceptedJob | None:
-    """Accept the kept generation ``to``, or the one kept, as a new upload; None without such a document. Raises
-    PreconditionFailed for another ``etag``, GenerationNotKept, and as accepting documents."""
+    """Accept a retained generation as a new upload: number ``to``, by default the only one. Return None without the document.
+
+    Raises PreconditionFailed for another ``etag``, GenerationNotKept, and as accepting documents."""
     job_id = JobId(str(uuid.uuid4()))
     with unit_of_work(use.mysql) as work:
         generations = Generations(work.connection, tenant_id)

@@ -1,4 +1,4 @@
-"""Make accepted documents searchable: claim, fetch, prepare, write aside, embed, publish.
+"""Make accepted documents searchable: claim, fetch, prepare, write, embed, publish.
 
 Every step may fail anywhere or run twice: chunk ids repeat, vectors are complete before the pointer moves, and old
 generations are dropped only afterwards (`administration/drop_replaced`).
@@ -29,7 +29,7 @@ from pipeline.errors import (
     VectorsMissing,
 )
 from pipeline.ingestion.claimed_items import Lease, close_jobs, end, give_up_or_retry, wake_postponed
-from pipeline.ingestion.fetch import hand_over
+from pipeline.ingestion.fetch import start_fetches
 from pipeline.ingestion.make_vectors import fill_standby, require_vectors, vectors_of
 from pipeline.ingestion.prepare import (
     CHUNKS_PER_SHARE,
@@ -37,7 +37,7 @@ from pipeline.ingestion.prepare import (
     drop_leftovers,
     leave_unfinished,
     prepare,
-    write_aside,
+    write_unpublished,
 )
 from pipeline.ingestion.yield_turn import Ring, Turn, is_left_alone
 from pipeline.jobs.ledger_store import WORKER_LOST, Claims, ItemClaim, Ledger
@@ -61,8 +61,9 @@ _BATCH_DIVISOR = 4  # while others wait: smaller batches, so that no tenant wait
 
 
 def ingest_next(use: Resources, *, ring: Ring, queue: IngestQueue = IngestQueue.INGEST) -> int:
-    """Work on one batch of the next tenant in a queue, then ring again if more is due; return how many documents. A bell
-    allows one batch of any tenant and is passed on, so as many batches run as bells were rung."""
+    """Work on one batch of the next tenant in a queue, and return the number of its documents.
+
+    A bell permits one batch of any tenant. The worker rings again after the batch if more work is due."""
     batch = take_next(use, queue=queue)
     if batch is None and queue is IngestQueue.INGEST and is_left_alone(IngestQueue.LONG, use):
         queue = IngestQueue.LONG
@@ -85,22 +86,22 @@ def ingest_claims(
     ring: Ring,
     queue: IngestQueue = IngestQueue.INGEST,
 ) -> Turn:
-    """Work on a claimed batch until its turn ends. Faulty documents fail alone; an unavailable dependency puts items back;
-    threads fetch those without bytes and queue them again; those that no worker survived are given up."""
+    """Work on a claimed batch until its turn ends. A faulty document fails alone. While a dependency is away, items go back.
+
+    Documents that ended every one of their workers are given up. Threads fetch documents without bytes and queue them again."""
     turn = Turn(tenant_id, use, ring, queue)
     lost = [claim for claim in claims if claim.attempts > use.settings.ingest_max_attempts]
     for claim in lost:  # each of their workers died, so none wrote an error
         give_up_or_retry(tenant_id, claim, PipelineError("its worker ended without a result", code=WORKER_LOST), use)
-    if ready := hand_over(tenant_id, [claim for claim in claims if claim not in lost], use, ring=ring):
+    if ready := start_fetches(tenant_id, [claim for claim in claims if claim not in lost], use, ring=ring):
         _work_on(tenant_id, ready, use, turn)
     return turn
 
 
 def _ingest(lease: Lease, use: Resources, turn: Turn) -> None:
-    """Carry a batch that has its bytes from claims to searchable documents, in these steps. Each returns the documents
-    that go on."""
+    """Make the documents of a batch searchable, in these steps. Each step returns the documents that go on."""
     prepared: Sequence[PreparedDocument] = prepare(lease, use, turn)
-    prepared = write_aside(lease, prepared, turn)
+    prepared = write_unpublished(lease, prepared, turn)
     if not prepared:
         return
     use.notifications.progressed(lease.tenant_id, lease.job_id)
@@ -191,12 +192,12 @@ def take_next(use: Resources, *, queue: IngestQueue = IngestQueue.INGEST) -> Tak
     """Claim a batch of the least recently served tenant, or return None. Binds the work's ids to later log lines."""
     with unit_of_work(use.mysql) as work:
         waiting = turns(work.connection, queue)
-    share = _BATCH_DIVISOR if waiting_for_each_other(waiting) else 1
+    divisor = _BATCH_DIVISOR if waiting_for_each_other(waiting) else 1
     full: set[TenantId] = set()
     for position, job in enumerate(waiting):
         if job.tenant_id in full:
             continue
-        claims = take(job.tenant_id, job.job_id, use, share=share, queue=queue)
+        claims = take(job.tenant_id, job.job_id, use, divisor=divisor, queue=queue)
         if claims is None:
             full.add(job.tenant_id)
         elif claims.items:
@@ -209,10 +210,10 @@ def take_next(use: Resources, *, queue: IngestQueue = IngestQueue.INGEST) -> Tak
 
 
 def take(
-    tenant_id: TenantId, job_id: JobId, use: Resources, *, share: int = 1, queue: IngestQueue = IngestQueue.INGEST
+    tenant_id: TenantId, job_id: JobId, use: Resources, *, divisor: int = 1, queue: IngestQueue = IngestQueue.INGEST
 ) -> Claims | None:
-    """Take a batch of one job, a ``share``-th of a full one, or a single document of the queue `long`. None if its tenant
-    has as many under way as it may, or has been erased."""
+    """Claim a batch of one job, its size divided by ``divisor``; a single document in the queue `long`. Return None if the
+    tenant has reached its limit of batches or has been erased."""
     limits = use.settings
     with suppress(TenantGone), unit_of_work(use.mysql) as work:
         round_robin = Turns(work.connection, tenant_id)
@@ -221,10 +222,10 @@ def take(
             return None
         claims = Ledger(work.connection, tenant_id).claim(
             job_id,
-            limit=1 if queue is IngestQueue.LONG else max(1, limits.ingest_batch_documents // share),
-            max_bytes=max(1, _BATCH_BYTES // share),
+            limit=1 if queue is IngestQueue.LONG else max(1, limits.ingest_batch_documents // divisor),
+            max_bytes=max(1, _BATCH_BYTES // divisor),
             lease_s=limits.ingest_lease_s,
-            fetch_limit=-(-use.fetches.room(tenant_id) // share),
+            fetch_limit=-(-use.fetches.room(tenant_id) // divisor),
             queue=queue,
         )
         if claims.items:
@@ -234,8 +235,10 @@ def take(
 
 
 def embed(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources, turn: Turn) -> list[PreparedDocument]:
-    """Give every chunk a vector, renewing the lease; the model is asked for those that were neither imported nor stored
-    before. Documents with a text that it refuses are parked. Once the turn is over, documents with chunks left leave."""
+    """Give every chunk a vector, renewing the lease. The model computes those that were neither imported nor stored before.
+
+    A document with a text that the model refuses fails. Once the turn is over, documents without all vectors leave the batch.
+    """
     tenant_id = lease.tenant_id
     documents = {item.claim.generation: item for item in prepared}
     fields = {generation: item.fields for generation, item in documents.items()}
@@ -249,10 +252,10 @@ def embed(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources, tu
             vectors, reused = _embed_or_reuse(lease, embedder, use, piece, documents)
         except EmbedderRefused as error:
             refusals = _refusals(error, piece)
-            guilty = refusals.keys() or set(fields)
-            refused = [claim for claim in lease.claims if claim.generation in guilty]
+            at_fault = refusals.keys() or set(fields)
+            refused = [claim for claim in lease.claims if claim.generation in at_fault]
             end(lease, [], [(claim, refusals.get(claim.generation, error)) for claim in refused], use)
-            rest = [item for item in prepared if item.claim.generation not in guilty]
+            rest = [item for item in prepared if item.claim.generation not in at_fault]
             return embed(lease, rest, use, turn)
         use.vectors(tenant_id).upsert(piece, vectors, fields=fields, model=embedder.model)
         means.add(piece, vectors)
@@ -306,9 +309,10 @@ def _embed_or_reuse(
     chunks: Sequence[Chunk],
     documents: Mapping[Generation, PreparedDocument],
 ) -> tuple[Matrix, list[Chunk]]:
-    """Return a vector per chunk, and the chunks that were reused: those of a replacement take a vector of the same text,
-    document and model, in one statement. An imported vector needs no model. The ``indexes`` of EmbedderRefused are
-    positions in ``chunks``."""
+    """Return a vector per chunk, and the chunks whose vector is reused.
+
+    A chunk of a replacement reuses the vector of the same text, document and model; one statement reads them all. Imported
+    vectors are taken as they are. The keys of ``reasons`` in EmbedderRefused are positions in ``chunks``."""
     imported = {generation: item.imported_vectors(embedder) for generation, item in documents.items()}
     known = {c.chunk_id: imported[c.generation][c.ordinal] for c in chunks if c.ordinal in imported[c.generation]}
     candidates = [c for c in chunks if documents[c.generation].replaces and c.chunk_id not in known]
@@ -332,7 +336,7 @@ def _embed_or_reuse(
 
 @retry_conflicts()
 def publish(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) -> None:
-    """Move the pointers once vectors are complete; old ones are dropped later. Raises VectorsMissing, LeaseLost."""
+    """Publish documents whose vectors are complete; old generations are dropped later. Raises VectorsMissing, LeaseLost."""
     tenant_id = lease.tenant_id
     by_generation = {item.claim.generation: item for item in prepared}
     vectors = use.vectors(tenant_id)
@@ -372,7 +376,7 @@ def publish(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) 
 def _flip(
     tenant_id: TenantId, prepared: Mapping[Generation, PreparedDocument], work: UnitOfWork, *, model: str
 ) -> dict[Generation, int | None]:
-    """Move the pointer of each document that may move, and revise its namespace. Return the number shown before."""
+    """Move the pointers of the documents and revise their namespaces. Return the number that each one showed before."""
     documents = Documents(work.connection, tenant_id)
     chunk_store = Chunks(work.connection, tenant_id)
     namespaces = Namespaces(work.connection, tenant_id)

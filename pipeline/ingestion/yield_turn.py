@@ -1,4 +1,4 @@
-"""End a batch's turn for other tenants: documents not begun go back, one that takes long goes to the queue `long`."""
+"""End a batch's turn for other tenants: put back documents not begun, and move one that takes long to the queue `long`."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -30,8 +30,8 @@ class Ring(Protocol):
 
 
 def is_left_alone(queue: IngestQueue, use: Resources) -> bool:
-    """Return whether workers run and none of them serves a queue, as after an upgrade that started none of its role. Where
-    Redis cannot tell, the queue counts as served."""
+    """Return whether workers run but none of them serves a queue, as after an upgrade that started none of its role. While
+    Redis is away every queue counts as served."""
     with suppress(Unavailable):
         workers = use.heartbeats.all()
         return bool(workers) and not any(queue in worker.queues for worker in workers)
@@ -45,11 +45,12 @@ class Turn:
     def __init__(self, tenant_id: TenantId, use: Resources, ring: Ring, queue: IngestQueue) -> None:
         self._tenant_id, self._use, self._ring = tenant_id, use, ring
         self._next_look = Deadline.after(_SHARE_S if queue is IngestQueue.INGEST else None)
-        self.has_put_back = False  # documents that are due at once and for which nobody rang
+        self.has_put_back = False  # documents that are due at once and whose bell is still to be rung
 
     def is_over(self) -> bool:
-        """Return whether the share is used up and another tenant waits, as far as it is time to look. No transaction may
-        be open. Without MySQL it goes on: its lease decides."""
+        """Return whether the time is used up and another tenant waits. It looks at most every quarter of a second.
+
+        No transaction may be open. While MySQL is away the turn goes on: the lease ends it."""
         if not self._next_look.has_passed:
             return False
         self._next_look = Deadline.after(_LOOK_AGAIN_S)
@@ -59,8 +60,9 @@ class Turn:
 
     @retry_conflicts()
     def leave(self, *, long: Sequence[ItemClaim] = (), rest: Sequence[ItemClaim] = ()) -> None:
-        """Hand ``long`` over to the queue `long` and put ``rest`` back into its own, in one transaction and without
-        counting an attempt. Claims that were lost meanwhile are left out. The caller releases all of them."""
+        """Move ``long`` to the queue `long` and put ``rest`` back into its own queue, without counting an attempt.
+
+        Claims that were lost meanwhile are left out. The caller releases all of them."""
         with unit_of_work(self._use.mysql) as work:
             ledger = Ledger(work.connection, self._tenant_id)
             for claims, queue, detail in (

@@ -62,8 +62,8 @@ LIMITS: Final[Mapping[ComputationKind, ComputationLimits]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computation:
-    """One computation: its parameters (``asked``, as JSON), the bytes it works on (``body``, may be empty), ``step``
-    from 0, the ``state`` that the previous step left (None in the first), and the caller (``actor``) for the audit."""
+    """One computation. ``asked``: its parameters as JSON; ``body``: the bytes it works on, may be empty; ``step``: from 0;
+    ``state``: left by the previous step, None in the first; ``actor``: the caller, for the audit."""
 
     tenant_id: TenantId
     computation_id: ComputationId

@@ -31,9 +31,11 @@ class WaitingJob:
 
 
 def turns(connection: Connection, queue: IngestQueue = IngestQueue.INGEST) -> list[WaitingJob]:
-    """Return the jobs with due items in a queue: least recently served tenant first, and among a tenant's jobs interactive ones
-    first, then the least recently served; after a few interactive turns in a row, one of bulk. Of a tenant the first
-    few, so that its many jobs hide no other tenant. Looks across tenants, and reads only ids and times."""
+    """Return the jobs with due items in a queue, the least recently served tenant first.
+
+    Among a tenant's jobs interactive ones come first, then the least recently served; after a few interactive turns in a row,
+    one of bulk. Only the first few of a tenant are returned, so that they hide no other tenant. Reads ids and times of all
+    tenants."""
     tenants = connection.execute(_TENANTS[queue]).all()
     found: list[WaitingJob] = []
     seen, size = 0, _TENANTS_A_STATEMENT[0]
@@ -105,8 +107,7 @@ _SERVED_AT = {
     IngestQueue.SOURCE: "served_at",
 }
 
-# A tenant has a turn of its own in each queue: else one that always has short documents would wait with its long ones for
-# all of a tenant that has no others. NULL, never served, comes first.
+# A tenant takes turns in each queue by itself: short documents do not push its long ones back. NULL, never served, is first.
 _TENANTS = {
     queue: sql(
         "SELECT o.tenant_id, t.interactive_in_a_row FROM (SELECT DISTINCT tenant_id FROM jobs WHERE finished_at IS NULL) o"

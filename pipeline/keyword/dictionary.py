@@ -325,8 +325,7 @@ def _combined(units: Sequence[Unit]) -> tuple[Run, ...]:
 
 def _without_stop_words(text: str, terms: list[str], lexicon: Lexicon) -> list[str]:
     if lexicon.unspaced_stop_words is not None:
-        # In scripts without spaces the bigrams across a word's edges must go with the word, so remove it before cutting
-        # bigrams.
+        # Remove words of scripts without spaces before cutting bigrams, some of which lie across a word's edges.
         terms = query_terms(lexicon.unspaced_stop_words.sub(" ", fold(text))) or terms
     if not lexicon.stop_words:
         return terms

@@ -215,9 +215,8 @@ class KeywordIndex(TenantStore):
         return [terms_row(line.decode()) for line in self._run(statement, **values).scalars()]
 
 
-# One column of bytes, so that the server converts nothing and PyMySQL parses one value: five columns of two hundred
-# rows cost it more than BM25. (GROUP_CONCAT would make it one row, but uses a temporary table on disk.) Names of
-# namespaces hold no spaces.
+# One column of bytes: PyMySQL takes longer to parse five columns of two hundred rows than BM25 takes. GROUP_CONCAT would
+# use a temporary table on disk. Names of namespaces hold no spaces.
 PACKED = (
     "CONCAT_WS(' ', CAST({c}.chunk_id AS BINARY), CAST({c}.namespace AS BINARY), {c}.title_terms,"
     " {c}.summary_terms, {c}.entity_terms, CAST({c}.terms AS BINARY))"
@@ -244,8 +243,7 @@ _EVERY = (
     f" WHERE {_MATCHES} AND m.tenant_id = :tenant AND m.enabled = 1"
 )
 
-# Sort narrow rows and join the terms afterwards: carrying the terms through the sort costs more than fetching them
-# again.
+# Sort narrow rows and join the terms afterwards: a sort with the terms costs more.
 _CANDIDATES = f"""
 {_PACKED.format(c="c")}
 FROM (

@@ -118,8 +118,7 @@ _WORDS: Final[dict[Language, frozenset[str]]] = {
     ),
     "irish": _set_of("agus ag an ar as bhí cad cé conas do faoi go i is le leis mar na ní nó ó sa sé sí tá trí"),
 }
-# Languages that their script tells: its letters, and the languages written in it, of which a sign tells each but the last.
-# A stemmer does no harm to other languages of its script.
+# Scripts by their letters, each with its languages and the sign by which a language is recognised; the last one needs none.
 _SCRIPTS: Final[tuple[tuple[re.Pattern[str], dict[Language, str]], ...]] = (
     (re.compile("[а-яёєіїґђјљњћџ]"), {"serbian": "[ђјљњћџ]", "ukrainian": "[іїєґ]", "russian": ""}),
     (re.compile("[ά-ώ\u1f00-\u1fff]"), {"greek": ""}),

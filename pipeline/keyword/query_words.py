@@ -147,8 +147,10 @@ class QueryWords:
 def words_of(
     index: WordIndex, text: str, lexicon: Lexicon, *, tenant_id: TenantId, namespaces: Sequence[Namespace]
 ) -> QueryWords:
-    """Return the words of a query's text with the statistics of an index, and with those other spellings that some chunk
-    has; for words of no chunk also with those one typing error away."""
+    """Return the words of a query's text with the statistics of an index.
+
+    Other spellings are added if some chunk has them. A word that no chunk has also gets the spellings one typing error away.
+    """
     keyword_query, sizes = read(text, lexicon), index.sizes(namespaces)
     chunk_count = sum(size.chunk_count for size in sizes.values())
 

@@ -29,8 +29,7 @@ _HANGUL = "\u1100-\u11ff\uac00-\ud7af"
 _SOUTH_EAST_ASIAN = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ecf\u1000-\u103f\u1050-\u109f\u1780-\u17d3"
 _UNSPACED = _HAN + _KANA + _HANGUL + _SOUTH_EAST_ASIAN + "\u3100-\u312f"
 _FIRST_UNSPACED = "\u0e01"
-# Characters that folding never turns into one of these scripts: everything before them, punctuation, currency signs,
-# the trade mark.
+# Characters that folding never turns into one of these scripts.
 _BEYOND_SPACED = re.compile("[^\u0000-\u0e00\u2000-\u206f\u20a0-\u20cf\u2122]")
 
 # Vowel signs and other marks of the Indian scripts, without which words fall apart; `\w` has only their letters.
@@ -131,7 +130,7 @@ def analyze(text: str, *, day_first: bool = False) -> list[str]:
 
     Text is normalised (NFKC), case and accents are folded. English words are stemmed. Words with digits or inner
     punctuation are kept whole and in parts: ``PPR-9087`` gives ``ppr9087``, ``ppr``, ``9087``, so that ``PPR9087`` and
-    ``PPR 9087`` match it too; see also `identifiers.joined_parts`. Chinese, Japanese, Korean and the unspaced scripts
+    ``PPR 9087`` match it too; see also `spellings.joined_parts`. Chinese, Japanese, Korean and the unspaced scripts
     of South-East Asia become bigrams of characters, traditional ones in their simplified form; every Han character
     except particles is also added once at the end of the whole text, so that a query of a single character can match.
     The other forms of what the text names come after its words (`other_forms.passage_forms`). ``day_first``: 3/5/2024 is in

@@ -25,8 +25,7 @@ class IndexDamaged(IndexUnusable):
     code = "keyword_index_damaged"
 
 
-# Errors of the environment: no permission, too many open files, too large, no room, read-only, over the quota, another
-# writer.
+# Errors of the environment: permission, open files, size of a file, room, read-only, quota, another writer.
 _OF_THE_SURROUNDINGS = re.compile(r"(code: |os error |Errno )(1|13|24|27|28|30|122)\b|LockBusy")
 
 

@@ -55,11 +55,11 @@ QuestionVectors = NDArray[np.float32]
 
 # Of the lists, or of the largest ef_search; tried in this order.
 _SHARES = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.085, 0.1, 0.12, 0.145, 0.18, 0.22, 0.3, 0.4, 0.5, 0.7, 1.0)
-# The sample of questions is small, so the measured recall must exceed the goal by two standard errors: at least by `_MARGIN`
-# / sqrt(number of questions), and by more where single questions lose most of their rows, as those that a graph leads astray.
-# Numbers of nearest rows that are measured. With a filter that 10 % pass, the best ten are about the nearest hundred.
+# Nearest rows that are measured. With a filter that 10 % pass, the best ten are about the nearest hundred.
 _FEW, _DEEP = 10, 100
-_MARGIN = 0.09  # two standard errors of a recall of 0.97 to 0.99, with ten rows a question
+# The measured recall must exceed the goal by two standard errors: at least by this / sqrt(number of questions), which fits a
+# recall of 0.97 to 0.99 with ten rows a question; by more where single questions lose most of their rows.
+_MARGIN = 0.09
 _MOST_QUESTIONS, _FEWEST_QUESTIONS = 192, 20
 _ROWS_COMPARED = 100_000_000  # of all questions together, for the exact answers: 30 s of PostgreSQL once a day
 _FRESH_S = 86_400.0  # a measured recall is measured again after this

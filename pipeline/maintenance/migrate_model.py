@@ -37,8 +37,9 @@ _KNOWN_EVERYWHERE_S = 3.0  # by then every process has read the pointer again
 
 
 def start(provider: str, model: str, dimension: int, service: str, use: Resources) -> ModelMigration:
-    """Begin a migration to another model; repeated, return the running one. Tries the model first. Raises
-    MigrationRefused, Misconfigured for a wrong model or dimension, EmbedderUnavailable."""
+    """Begin a migration to another model, after one call of it. Return a running migration to the same model instead.
+
+    Raises MigrationRefused, Misconfigured for a wrong model or dimension, EmbedderUnavailable."""
     name = space_store.model_name(provider, model, dimension)
     if service == "next" and not use.settings.embedding_next_base_url:
         raise MigrationRefused("CHORDWISE_EMBEDDING_NEXT_BASE_URL is not set", code="service_not_set")

@@ -48,9 +48,10 @@ _EMBEDDED_AT_ONCE = 500
 
 @retry_conflicts()
 def mend(stores: NamespaceStores, page: PageDifferences, *, limit: DeletionLimit | None = None) -> int:
-    """Mend differences that still hold; return the numbers of mended vectors, rows and counts. Restores chunks, then
-    vectors, and deletes last and within ``limit``, so that searches miss nothing. Begins again when uploads collide with
-    it, because what is mended already is no difference any more. Raises WrongInstallation."""
+    """Repair differences that still hold; return the numbers of repaired vectors, rows and counts. Raises WrongInstallation.
+
+    Chunks are restored first, then vectors; deletions come last and within ``limit``, so that searches miss nothing. If an
+    upload collides with the repair, it begins again: repaired differences are gone by then."""
     tenant_id, namespace, space, use = stores.tenant_id, stores.namespace, stores.space, stores.use
     use.installation.confirm()
     mended = sum(_restore(tenant_id, namespace, DocumentId(miscounted), use) for miscounted in sorted(page.miscounted))

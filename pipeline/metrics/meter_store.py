@@ -26,9 +26,8 @@ _MOST_PENDING: Final = 5_000  # of one process, while Redis is away
 _MOST_LABEL: Final = 64
 _MINUTE_KEPT_S: Final = 60 * (WINDOW_MINUTES + 2)
 
-# Add the pairs of field and amount to one hash, in three commands however many they are.
 # KEYS: totals, this minute. ARGV: most fields, seconds a minute is kept, how many pairs belong to the minute too, pairs.
-# Lua passes at most some thousand arguments to a command, hence the groups.
+# Adds pairs of field and amount to a hash, in groups: Lua passes at most some thousand arguments to a command.
 _ADD: Final = """
 local function add(key, first, last, most)
   local count = most and redis.call('HLEN', key) or 0

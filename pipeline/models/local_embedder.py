@@ -92,9 +92,10 @@ class LocalEmbedder:
 
 @functools.cache
 def _weights(dimension: int, *, wide: bool) -> NDArray[Any]:
-    """Return one vector per token: in half precision and mapped from the package's file, so that the processes of a host share
-    its pages, or ``wide`` in single precision, 32 MB of a process's own for a third of the time that a long text takes.
-    Raises Misconfigured when the package came without its weights."""
+    """Return one vector per token, in half precision. They are mapped from the package's file, whose pages all processes share.
+
+    ``wide``: in single precision, with which a long text takes a third of the time, for 32 MB of each process. Raises
+    Misconfigured when the package came without its weights."""
     if wide:
         return _weights(dimension, wide=False).astype(np.float32)
     path = bundled(Path("weights") / "l2_supercat_256.safetensors")

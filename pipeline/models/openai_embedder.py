@@ -127,9 +127,10 @@ class OpenAIEmbedder(PaidEmbedder):
             call.over.set()
 
     def _fill(self, call: _Call, batch: range, *, failed: PipelineError | None = None) -> None:
-        """Embed the texts of ``batch`` into their rows, narrowing a refusal or a lasting failure down to single texts by
-        halves. ``failed``: the failure of the batch of which this one is a half, which is tried less often for it: once
-        after a silence, as each costs the whole time of a request, else twice until it is one text.
+        """Embed the texts of ``batch`` into their rows. Halve it after a refusal or a lasting failure, down to single texts.
+
+        ``failed``: the failure of the batch of which this one is a half. Such a half is tried less often: once after a
+        silence, which costs the whole time of a request, else twice until it is one text.
         """
         retries = self._retries
         if failed is not None:

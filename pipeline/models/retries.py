@@ -31,9 +31,11 @@ def keep_trying(
     stop: threading.Event | None = None,
     first_wait_s: float = FIRST_WAIT_S,
 ) -> Result:
-    """Call ``attempt``, up to ``retries`` times more while it raises Unavailable, waiting 0 to ``first_wait_s`` doubled
-    each time (at most 20 s), or the error's ``retry_after_s`` and a tenth; once more only after a Silent. Raises the last
-    error when the wait would outlast ``deadline`` or a minute or ``stop`` is set, and RateLimited after waiting."""
+    """Call ``attempt``, and up to ``retries`` times again while it raises Unavailable; only once again after a Silent.
+
+    The wait is drawn from 0 to ``first_wait_s``, doubled each time up to 20 s; or it is the error's ``retry_after_s`` and up to
+    a tenth more. Raises the last error if the wait would end after ``deadline`` or take over a minute, or once ``stop`` is
+    set. Raises RateLimited at once."""
     stopped = stop or threading.Event()
 
     def wait_s(state: tenacity.RetryCallState) -> float:

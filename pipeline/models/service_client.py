@@ -30,8 +30,7 @@ _LONGEST_QUOTE: Final = 200  # characters of a service's message that our errors
 _TELLTALE: Final = 12  # a message that repeats so many characters in a row of the request is not quoted
 _KEY = re.compile(r"\b(?:sk|pk|key|Bearer)[-_ ][\w*.\-]{4,}", re.IGNORECASE)
 
-# The HTTP library underneath is httpx or httpx2, by openai's major version; errors while reading a body pass through it
-# unwrapped.
+# The HTTP library of openai, httpx or httpx2 by its version. It does not wrap errors while a body is read.
 _HTTPX = importlib.import_module(openai.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])
 _TRANSPORT_ERROR: Final[type[Exception]] = _HTTPX.HTTPError
 _TIMEOUT: Final[type[Exception]] = _HTTPX.TimeoutException

@@ -89,9 +89,10 @@ def most(configured: ProviderLimits, reported: ProviderLimits) -> tuple[float, f
 def admit(
     pace: ServicePace, configured: ProviderLimits, *, now: float, tokens: float, urgent: bool, horizon_s: float
 ) -> Grant:
-    """Reserve a slot for one request of ``tokens``, at most ``horizon_s`` away; slots follow each other by the time of
-    one request and its tokens. An urgent request goes first, taking time from the waiting ones. In a long pause that the
-    service asked for, one request every `LOOK_EVERY_S` is sent at once."""
+    """Reserve a slot for one request of ``tokens``, at most ``horizon_s`` away.
+
+    The limits give the time between slots: that of one request and its tokens. An urgent request goes first, at the cost of
+    the waiting ones. In a long pause that the service asked for, one request every `LOOK_EVERY_S` is sent at once."""
     requests_now, tokens_now = _within(pace, configured)
     # No moment is farther away, whatever was reserved at a lower rate, or by a clock that has been set back since then.
     latest = now + LONGEST_CLOSED_S

@@ -303,8 +303,10 @@ def spread(rows: Sequence[Sequence[Spanning]], *, most_columns: int) -> list[lis
 
 
 def _filled(rows: Iterable[TableRow], spans: Sequence[Span]) -> Sequence[TableRow]:
-    """Return the rows with every merged cell's value in each row and column that it covers, but for cells alone in their
-    row, which are lines of text, and long texts, which stand once in a row. A sign beside a number is part of it."""
+    """Return the rows with the value of every merged cell in each row and column that it covers.
+
+    A cell alone in its row is a line of text and stays one cell; a long text stands once in a row. A sign beside a number is
+    part of it."""
     kept = [(number, dict(cells)) for number, cells in rows if cells]
     by_number = dict(kept)
     left = _MOST_CELLS

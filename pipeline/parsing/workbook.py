@@ -224,9 +224,10 @@ def visible_sheets(workbook: Workbook) -> list[SheetName]:
 def _shown_rows(
     workbook: Workbook, sheet: SheetName, reader: SheetReader, rows_left: Iterator[int], labels: set[int]
 ) -> tuple[list[tuple[int, Cells]], list[int], int, int]:
-    """Return number and cells of the rows of a sheet that are shown, the numbers of those that are not, how many rows
-    with cells and columns are hidden, and how many cells lack their value. Add to ``labels`` the rows of one cell that
-    looks other than the cell below it."""
+    """Return the visible rows of a sheet (number, cells), the numbers of the hidden ones, and two counts: the hidden rows and
+    columns with cells, and the cells without their value.
+
+    Add to ``labels`` the numbers of rows with a single cell whose style differs from that of the cell below."""
     rows: list[tuple[int, Cells]] = []
     seen = without_value = 0
     style = ""

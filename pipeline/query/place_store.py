@@ -16,9 +16,8 @@ from pipeline.records import TenantId
 
 _KEY_KEPT_S: Final = 6 * 3600  # longer than any place is held
 
-# Defines take(pool's key, id, seconds, most, time), with the rule of `places.verdict`. The tenant's places are counted only in
-# a pool that is half full: before that, even all of them would be within its share. Few places are not given back, so those
-# whose time is over are removed by one call of some dozens. A key outlives every place in it.
+# Defines take(pool's key, id, seconds, most, time), with the rule of `places.verdict`. A tenant's places are counted only in a
+# pool that is half full: before that all of them are within its share. Each call removes some places whose time is over.
 TAKE_PLACE = f"""
 local function own_of(pool, tenant, after)
   local own = 0

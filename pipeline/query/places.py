@@ -153,9 +153,11 @@ class Pace:
         only_begins: bool,
         most_of: float,
     ) -> bool:
-        """Return whether a request behind ``before`` others, in a pool of ``most`` places, gets a place within
-        ``patience_s`` and in time, after waiting for ``most_of`` the time that its work leaves: `NEW`, or `WAITING` once it
-        is in line, so that a slight change refuses nobody. With ``only_begins`` it has to begin by then.
+        """Return whether a request behind ``before`` others, in a pool of ``most`` places, gets a place in time.
+
+        It may wait for ``patience_s``, and for the share ``most_of`` of the time that its work leaves: `NEW`, or the larger
+        `WAITING` once it is in line, so that a slight change refuses nobody. With ``only_begins`` it only has to begin by
+        then.
 
         Until a turn was measured, as in a burst, the requests of one more round of places are not judged by their wait.
         """
@@ -215,9 +217,10 @@ def retry_after_s(wait_s: float, *, jitter: Callable[[], float]) -> int:
 
 
 def held_back_s(refused: int, *, jitter: Callable[[], float]) -> float:
-    """Return the seconds that a refusal is held back while ``refused`` requests, itself included, wait for theirs, so that
-    clients which try again at once come less often: a tenth of a second, and more once a gateway would refuse over
-    `_REFUSED_A_SECOND`. ``jitter`` returns a number from 0 to 1."""
+    """Return the seconds to hold a refusal back, so that clients which try again at once come less often.
+
+    It is a tenth of a second, and more once a gateway would refuse over `_REFUSED_A_SECOND`. ``refused``: the refusals held
+    back now, this one included. ``jitter`` returns a number from 0 to 1."""
     shortest, longest = _HELD_BACK_S
     return max(shortest + (longest - shortest) * jitter(), refused / _REFUSED_A_SECOND)
 

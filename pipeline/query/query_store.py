@@ -94,10 +94,9 @@ redis.call('EXPIRE', KEYS[1], kept_s)
 return nil
 """
 
-# Writes the answer unless there is one, replaces the estimate of its bytes, gives back the query's place, drops what only
-# running queries need, records it for the audit, caches it under the question's key if that is allowed and Redis is not
-# nearly full, and wakes waiting callers, in one step. The gateway that waits for an answer of usual size gets it on its own
-# channel, and others are woken if they follow the query. The query's lifetime stays the one that it was opened with.
+# Writes the answer unless there is one, and does in one step all that follows: bytes, place, audit, answer cache (not while
+# Redis is nearly full), waiting callers. The gateway that waits for an answer of usual size gets it on its own channel;
+# others are woken if they follow the query. The query expires when it would have without an answer.
 _ANSWER = f"""{CHARGED}{GIVE_BACK_PLACE}
 local opened, answered, charged, place, kept_s, query, waits, followed = unpack(redis.call(
   'HMGET', KEYS[1], 'opened', 'answer_status', 'charged', 'place', 'kept', 'query', 'waits', 'followed'
@@ -136,8 +135,8 @@ discharge(KEYS[6], charged)
 return deleted
 """
 
-# Notes the beginning of a channel in an open query, unless it has a result already. Returns nothing for a channel that is to be
-# asked again and was begun since it was sent again.
+# Notes that a worker begins a channel, unless it has a result. Returns nothing if a worker has begun it since its header was
+# sent again.
 _LOAD = """
 local query, answered, result, ran =
   unpack(redis.call('HMGET', KEYS[1], 'query', 'answer_status', 'envelope:' .. ARGV[1], 'ran:' .. ARGV[1]))
@@ -150,10 +149,9 @@ end
 return {query, answered}
 """
 
-# Stores a result of a channel, or nothing for a part that has none; the last one of a run ends the part. Returns all fields of
-# the query if all of its parts have ended, also when called again. A plain HSET would recreate a cancelled query, without an
-# expiry. A task may run twice: a failure of one run does not replace the result of the other. A result after the answer is of
-# no use.
+# Stores a result of a channel, or nothing for a part that has none; the last result of a run ends the part. Returns all fields
+# of the query once all parts have ended, also when called again. A cancelled query is not recreated. A task may run twice: a
+# failure of one run does not replace the result of the other.
 _REPORT = """
 local all, stored = redis.call('HGETALL', KEYS[1]), {}
 for at = 1, #all, 2 do stored[all[at]] = all[at + 1] end

@@ -15,8 +15,7 @@ from pipeline.ranking.hits import cosine_of
 from pipeline.ranking.query_weights import PAIRS
 from pipeline.records import ChannelName
 
-# Fitted by `python -m benchmarks.confidence` to 22 judged collections in 13 languages, for every script and model the same:
-# docs/decisions/0103.
+# Fitted by `python -m benchmarks.confidence` to collections in 13 languages, the same for all: docs/decisions/0103.
 _INTERCEPT: Final = -3.28
 _STANDING: Final = 6.29
 _MEANING: Final = 3.37

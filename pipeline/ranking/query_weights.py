@@ -7,8 +7,7 @@ from typing import Final
 
 from pipeline.records import ChunkId
 
-# Learnt on 24 judged sets with a model that finds translations, the same with nearly each one left out:
-# docs/decisions/0093.
+# Learnt on 24 judged sets; leaving one out changes little: docs/decisions/0093.
 _UNREAD: Final = 4.0
 _LEAST_UNREAD: Final = 0.2  # in one language, too, some of the first ten hold no word of a query
 _ALL_UNREAD: Final = 0.6
@@ -97,9 +96,10 @@ def semantic_factor(evidence: QueryEvidence) -> float:
 
 
 def lead_of(scores: Sequence[float]) -> float | None:
-    """Return how far the first hit is ahead of the second, as a share of the span from the first to the last of the best
-    100, in [0, 1]. ``scores``: best first. None for less than 10 hits, which say more about the collection than about the
-    query, and for hits that score alike."""
+    """Return how far the first hit is ahead of the second, as a share of the span of the best 100, in [0, 1].
+
+    ``scores``: best first. Return None if all score alike, and for less than 10 hits, which depend more on the collection than
+    on the query."""
     first = scores[:_CONSIDERED]
     if len(first) < _FIRST or not first[0] - first[-1] > _FLAT * abs(first[0]):
         return None

@@ -1,5 +1,4 @@
-"""Ask channels within their times, one or several in parallel, or again with a query's other wordings; run any other call
-within a time limit."""
+"""Ask channels within their times: one, several in parallel, or each again with other wordings of the query."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -71,7 +70,7 @@ def ask_with_verdict(query: Query, channel: Channel) -> tuple[Envelope, bool]:
 
 
 def side_by_side(query: Query, ask: Callable[[ChannelName], T], names: Sequence[ChannelName]) -> dict[ChannelName, T]:
-    """Return the results of ``ask`` for several channels, in parallel. A channel whose call raised is logged and left out."""
+    """Return the results of ``ask`` for several channels, in parallel. A channel whose call raises is logged and left out."""
     running = {name: start_call(ask, name).result for name in names[1:]}
     running |= {name: partial(ask, name) for name in names[:1]}  # the first one in this thread
     results: dict[ChannelName, T] = {}
@@ -113,7 +112,7 @@ class CallFailure(NamedTuple):
 
     @property
     def bug(self) -> str | None:
-        """The class of an error that is none of a dependency."""
+        """The class of an unexpected error; None for errors of a dependency."""
         return None if self.error is None or isinstance(self.error, PipelineError) else type(self.error).__name__
 
 
@@ -190,7 +189,7 @@ def ask_other_wordings(
 
 
 def losses_of(query: Query, envelopes: Mapping[ChannelName, Envelope]) -> list[Degradation]:
-    """Return a loss for each channel with missing wordings, named after the step that made the first of them."""
+    """Return a loss for each channel that was not asked in every wording. Its part is the step that made the first one."""
     return [
         Degradation(
             part=wordings[0].step,

@@ -28,10 +28,11 @@ _MAY_BE_MORE: Final = "there may be others further down{where}"
 def fill_caps(
     first: RetrievalRound, run: Callable[[Arrived], RetrievalRound], channels: Mapping[ChannelName, Channel]
 ) -> RetrievalRound:
-    """Return the round or, where duplicates and caps left fewer than ``top_k`` hits of channels that recalled their whole
-    pool, the round and behind it the ranking by ``run`` of these with the candidates that the channels find within the
-    caps. Hits that only a greater ``top_k`` recalled come in the order of the latter, so that an answer begins with every
-    shorter one. A remark explains an answer that stays short. Costs nothing where the least pool fills the answer."""
+    """Return the round, with more hits where duplicates and caps left fewer than ``top_k`` and a channel may have others.
+
+    The channels are asked again within the caps, and ``run`` ranks their candidates behind the hits of the round. Hits that
+    only a greater ``top_k`` recalled keep that order, so that an answer begins with every shorter one. A remark explains an
+    answer that stays short. Costs nothing where the least pool fills the answer."""
     arrived, caps = first.arrived, caps_of(first.arrived.query.plan.retrieve.selection)
     query, journal = arrived.query, arrived.journal
     journal.remarks[:] = [remark for remark in journal.remarks if not remark.startswith(_CODE)]  # of an earlier round

@@ -67,8 +67,10 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel]) -> list[Fuse
 
 
 def _by_rule(arrived: Arrived, rankings: Sequence[Ranking], weights: Weights, completed: Completed) -> list[Fused]:
-    """Return the candidates in the fused order: those of the channels' pools as for any ``top_k``, then those that only a
-    greater ``top_k`` recalls, so that an answer begins with every shorter one."""
+    """Return the candidates in the fused order.
+
+    First come those that any ``top_k`` recalls, then those that only a greater one does: an answer begins with every
+    shorter answer."""
     fusion = arrived.query.plan.retrieve.fusion
 
     def merge(rankings: Sequence[Ranking], completed: Completed) -> list[Fused]:
@@ -83,7 +85,7 @@ def _by_rule(arrived: Arrived, rankings: Sequence[Ranking], weights: Weights, co
         )
 
     every = merge(rankings, completed)
-    first = [_begun(ranking, least_pool(arrived.query, ranking.channel)) for ranking in rankings]
+    first = [_first_hits(ranking, least_pool(arrived.query, ranking.channel)) for ranking in rankings]
     if len(rankings) < 2 or first == list(rankings):  # a channel alone keeps its order
         return every
     candidates = {chunk_id for ranking in first for chunk_id in ranking.chunk_ids}
@@ -101,7 +103,7 @@ def least_pool(query: Query, channel: ChannelName) -> int:
     return 0 if plan is None or query.plan.retrieve.allocation != "pool" else plan.pool or 0
 
 
-def _begun(ranking: Ranking, count: int) -> Ranking:
+def _first_hits(ranking: Ranking, count: int) -> Ranking:
     """Return the first hits of a ranking; all of them for 0."""
     if not 0 < count < len(ranking.chunk_ids):
         return ranking
@@ -111,7 +113,7 @@ def _begun(ranking: Ranking, count: int) -> Ranking:
 def _weights(
     arrived: Arrived, rankings: Sequence[Ranking], completed: Completed, channels: Mapping[ChannelName, Channel]
 ) -> tuple[dict[ChannelName, float], QueryEvidence | None]:
-    """Return the weights of the channels with a ranking, and the evidence by which they follow the query, if any."""
+    """Return the weight of each channel with a ranking, and the evidence of the query that changed them, if any."""
     weights = {ranking.channel: arrived.reading_weights[ranking.channel] for ranking in rankings}
     evidence = None
     if {ChannelName.KEYWORD, ChannelName.SEMANTIC} <= weights.keys():
@@ -122,8 +124,9 @@ def _weights(
 
 
 def _foreign(arrived: Arrived, completed: Completed, channels: Mapping[ChannelName, Channel]) -> int | None:
-    """Return how many of the first hits by meaning hold no word of an English query, words of grammar included; None
-    where that does not matter. The rows were read when the hits were scored by words."""
+    """Return how many of the first semantic hits hold no word of an English query, not even a word of grammar.
+
+    Return None where that does not matter. The rows were read when the keyword channel scored the hits."""
     query, keyword = arrived.query, channels.get(ChannelName.KEYWORD)
     meaning, fusion = arrived.usable[ChannelName.SEMANTIC], arrived.query.plan.retrieve.fusion
     matters = fusion.query_weights and meaning.beyond_words > _BY_WORDS and is_english(query.query_text)
@@ -207,8 +210,9 @@ def support_neighbours(
 
 
 def _behind_in_order(moved: Sequence[Fused], fused: Sequence[Fused]) -> list[Fused]:
-    """Return moved hits with those behind the considered ones in their former order, which scores of 0 do not tell: see
-    `followed_by`."""
+    """Return moved hits; those behind the considered ones keep their former order, which their scores of 0 do not show.
+
+    `followed_by` gives such scores."""
     if not fused or fused[-1].score > 0:
         return list(moved)
     places = {hit.chunk_id: place for place, hit in enumerate(fused)}

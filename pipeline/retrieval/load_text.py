@@ -66,8 +66,9 @@ def _hits(fused: Sequence[Fused], passages: Mapping[str, Hydrated], sure: Mappin
 
 
 def _unread(fused: Sequence[Fused], passages: Mapping[str, Hydrated], plan: Plan) -> Iterator[Drop]:
-    """Yield a Drop for every candidate below the last one whose text was read. None of them could be in the answer:
-    they are beyond ``top_k`` and no step moves them, or enough candidates were read."""
+    """Yield a Drop for every candidate below the last one whose text was read.
+
+    None of them could be in the answer: no step moves a candidate from beyond ``top_k``, or enough candidates were read."""
     read = max((position for position, hit in enumerate(fused, start=1) if hit.chunk_id in passages), default=0)
     stays = counts_alone(plan) and needed(plan) == plan.top_k
     for position, hit in enumerate(fused[read:], start=read + 1):
@@ -80,9 +81,10 @@ def _unread(fused: Sequence[Fused], passages: Mapping[str, Hydrated], plan: Plan
 def hydrate(
     arrived: Arrived, fused: Sequence[Fused], sure: Mapping[str, float | None], use: Resources
 ) -> dict[str, Hydrated]:
-    """Return the text of the best hits; later hits replace those that are not shown, fail the filters, or are not
-    whole. Of a document replaced since the query began, only chunks of the newest recalled generation are returned.
-    While MySQL is away the texts are those of this host's index. ``sure``: the confidences."""
+    """Return the text of the best hits. Later hits replace those that are not shown, fail the filters, or are flawed.
+
+    Of a document replaced since the query began, only chunks of the newest recalled generation are returned. While MySQL is
+    away the texts come from this host's keyword index. ``sure``: the confidence of each hit."""
     started = time.perf_counter()
     query, journal = arrived.query, arrived.journal
     supplied = {
@@ -98,7 +100,7 @@ def hydrate(
     with journal.losing("hydrate", "the text of the hits could not be read"):
         while position < len(stored) and not _enough(stored[:position], chunks, sure, stored[position].score, query):
             ids = [ChunkId(hit.chunk_id) for hit in stored[position : position + batch]]
-            chunks |= _meeting(shown.read(ids), query, journal)
+            chunks |= _satisfying(shown.read(ids), query, journal)
             position += len(ids)
             batch = max(batch, position)  # each time as many as before: few statements, and few unneeded texts
     shown.record_losses(journal)
@@ -139,9 +141,10 @@ def _newest_passages(chunks: Mapping[ChunkId, StoredChunk]) -> dict[str, Hydrate
     }
 
 
-def _meeting(read: Mapping[ChunkId, StoredChunk], query: Query, journal: Journal) -> dict[ChunkId, StoredChunk]:
-    """Keep the chunks that satisfy the filters by their stored fields, since a channel's own copy may be older, and the
-    conditions, which channels do not apply."""
+def _satisfying(read: Mapping[ChunkId, StoredChunk], query: Query, journal: Journal) -> dict[ChunkId, StoredChunk]:
+    """Keep the chunks that satisfy the filters and the conditions.
+
+    Channels apply the filters too, but to their own copy of the fields, which may be older. They apply no conditions."""
     reasons: dict[ChunkId, str] = {}
     for chunk_id, chunk in read.items():
         if query.filters and (failed := unmet(query.filters, copied(DocumentFields, chunk))):

@@ -271,7 +271,7 @@ class TimelineSpan:
 
 
 def timeline(arrived: Arrived, *, total_ms: float) -> list[TimelineSpan]:
-    """Return the parts of a run in the order in which they began. A channel that did not return has no part."""
+    """Return the parts of a run in the order in which they began. A channel that has not returned lasts until now."""
     journal, created_at, opened_at = arrived.journal, arrived.query.created_at, arrived.opened_at
     composed_at = journal.began_at
 

@@ -37,9 +37,10 @@ _READ_S: Final = 2.0
 
 
 def write_answer(computation: Computation, use: Resources) -> Done:
-    """Answer ``query_id`` in words within ``timeout_s``, from passages of its answer alone: the written answer, or
-    ``{"error": code}`` without a query. An answer without a text names the reason in its degradations. The caller gets
-    the text as it grows; once the caller has left, the model is stopped."""
+    """Answer a query in words within ``timeout_s``, from the passages of its answer alone.
+
+    Return the written answer, or ``{"error": code}`` if there is no such query. An answer without a text names the reason in
+    its degradations. The caller gets the text as it grows; once the caller has left, the model is stopped."""
     query_id = QueryId(computation.asked["query_id"])
     queries = use.queries(computation.tenant_id)
     query, stored = queries.stored(query_id), queries.field(query_id, "answer")

@@ -38,12 +38,10 @@ _MERGED, _MERGED_GROWING = 4.0, 1 / 3
 _MERGED_GRAPH = 1.0
 # Times the rows of the smallest range: from there on a graph is tried beside the lists (measured: docs/decisions/0098).
 LEAST_GRAPH = 10
-# Above 100,000 rows lists hold more than 100, and above 500,000 always 500: the time to find their centers grows with the
-# square of their number.
+# Rows of a list grow with the index: the time to find centers grows with the square of the number of lists.
 _ROWS_PER_LIST, _ROWS_PER_LONG_LIST = 100, 500
 _FEWEST_LISTS, _MANY_LISTS, _MOST_LISTS = 10, 1000, 4000
-# A tenant keeps its indexes until it has shrunk to this share of the size that earned one, to avoid alternating builds
-# and drops.
+# A tenant keeps its indexes until it has shrunk to this share of the size that gave it one.
 _KEPT_DOWN_TO = 0.5
 # An index is rebuilt when this share of the rows it was built from is left.
 _WORN_DOWN_TO = 0.5
@@ -302,9 +300,10 @@ def is_growing(rows: Sequence[IndexRow], tail: Tail) -> bool:
 
 
 def inherited(rows: Sequence[IndexRow], chunks: int, *, lists: int, kind: IndexKind) -> tuple[int, int] | None:
-    """Return the probes and deep probes to use for an index of ``chunks`` rows until it is measured, from the tenant's
-    measured indexes of its kind and at most 1.5 times its size (larger indexes need a smaller share of their lists), or
-    None."""
+    """Return the probes and deep probes for an index of ``chunks`` rows that is not measured yet, or None.
+
+    They follow from the tenant's measured indexes of the same kind. Those of more than 1.5 times the size do not count: a
+    larger index needs a smaller share of its lists."""
     measured = [
         (row.probes / row.lists, row.deep_probes / row.lists)
         for row in rows

@@ -128,8 +128,8 @@ def _without_ids(
 
 
 def replan(plan: SearchPlan, visited: VisitedRows, *, limit: int) -> SearchPlan | None:
-    """Return ``plan`` if its result is complete, a plan that reads more lists or walks longer if fewer rows near the
-    question passed than the sample predicted, or None if an exact search is needed or cheaper.
+    """Return ``plan`` if its result is complete, else a plan that reads more lists or walks longer. Return None if an exact
+    search is needed or cheaper.
 
     Filters can correlate with the question, so the share that passes is measured again among the visited rows. Half of
     the expected share is tolerated: smaller differences are within the error of the sample.
@@ -156,10 +156,11 @@ def _with_efforts(plan: SearchPlan, indexed: Sequence[IndexedRange], visits: int
 
 
 def _effort(indexed: IndexedRange, share: float, visits: int) -> int:
-    """Return how many lists to read, or the ef_search of a graph, when a ``share`` of the rows passes the filters. The ten
-    nearest passing rows are about the ``10 / share`` nearest of all rows, so the number is read off the power law through
-    the two measured points (10 and 100 nearest rows). It is never less than the lists that hold `_ROOM` times the rows to
-    visit, or than these rows themselves: a walk that goes on beyond ef_search finds fewer."""
+    """Return how many lists to read, or the ef_search of a graph, when a ``share`` of the rows passes the filters.
+
+    The ten nearest passing rows are about the ``10 / share`` nearest of all rows, so the number comes from the power law
+    through the two measured points (10 and 100 nearest rows). At least, the lists hold `_ROOM` times the rows to visit, and
+    ef_search is the number of these rows: a walk beyond it finds fewer."""
     power = math.log10(indexed.deep_probes / indexed.probes)
     room = visits if indexed.is_graph else _ROOM * visits * indexed.lists / max(1, indexed.rows)
     return min(indexed.lists, math.ceil(max(indexed.probes * math.pow(share, -power), room)))

@@ -416,8 +416,7 @@ SELECT near.chunk_id, near.distance FROM unnest(CAST(:namespaces AS text[])) AS 
 ORDER BY near.distance, near.chunk_id LIMIT :limit
 """
 
-# All parts in one statement, so that a row which is overwritten meanwhile, and moves from one part to another, is seen
-# once.
+# One statement for all parts: a row that moves from one to another meanwhile is seen once.
 _PARTS = """
 SELECT chunk_id, distance, passes, place, part FROM ({parts}) parts ORDER BY distance, chunk_id LIMIT :most
 """

@@ -211,9 +211,10 @@ def scan_settings(*, ivfflat_probes: int = 0, ef_search: int = 0) -> dict[str, s
 
 
 def indexed_rows(tenant_id: TenantId, spans: Sequence[Span], *, is_graph: bool = False) -> str:
-    """Return the condition that a row is the tenant's with a number in one of these spans, worded as partial indexes
-    have it and as a statement must have it to use them: they take no parameters. That of a graph is worded so that the
-    lists of the same range do not fit."""
+    """Return the condition that a row is the tenant's and has a number in one of these spans.
+
+    Partial indexes take no parameters, so index and statement need the same words. Those of a graph differ from those of the
+    lists of the same range."""
     return f"tenant_id = {tenant_literal(tenant_id)} AND {_in_spans(spans, 'seq + 0' if is_graph else 'seq')}"
 
 

@@ -17,8 +17,9 @@ _NOISY = ("httpx", "httpcore", "openai", "alembic", "kombu", "amqp", "celery.wor
 
 
 def configure_logging(level: str, *, service: str, write: Write | None = None) -> None:
-    """Send our events and libraries' to standard error, or ``write``, one JSON object a line, each with the fields
-    bound in ``structlog.contextvars``. Ours bypass `logging`, which costs a query more."""
+    """Write our events and those of libraries to ``write``, by default standard error, as one JSON object a line.
+
+    Each has the fields bound in ``structlog.contextvars``. Ours bypass `logging`, to save processor time of queries."""
     write = write or _to_standard_error
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,

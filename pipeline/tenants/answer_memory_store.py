@@ -22,9 +22,8 @@ LEAST_KEPT_S: Final = 60  # seconds for which an answer can be fetched, however 
 _SHARE_OF_FREE: Final = 0.5  # one tenant takes a third of the free memory at most, two take a half together
 _LONGEST_WAIT_S: Final = 60  # of a Retry-After: answers of other queries may expire before what is counted here
 
-# Functions of scripts that open a query. An account's slots end at multiples of a power of two that is at most a sixteenth of
-# the lifetime, so an account has few slots. `charge` returns the slot and the bytes in the form that `discharge` and
-# `recharge` take. The slot ends after the query, and the account after its slots.
+# Functions of scripts that open a query. A slot collects the bytes of queries that end about the same time, a sixteenth of the
+# lifetime at most. `charge` returns slot and bytes in the form that `discharge` and `recharge` take.
 ACCOUNT: Final = f"""{LIFETIME}
 local clock = redis.call('TIME')
 local now = tonumber(clock[1])

@@ -179,9 +179,11 @@ class Namespaces(TenantStore):
         contains: str | None = None,
         sizes: bool = False,
     ) -> list[NamespaceView]:
-        """Return namespaces after the given one, in order of name. ``examples``: only those that hold examples;
-        ``contains``: those with this in their name, in any case. ``sizes``: with the bytes of their published uploads,
-        for which a row of each document is read. ``reads_as``: count only documents that these principals may read."""
+        """Return namespaces after the given one, in order of name.
+
+        ``examples``: only those that hold examples. ``contains``: only those with this in their name, in any case.
+        ``sizes``: with the bytes of their published uploads, which costs a row of each document. ``reads_as``: count only
+        documents that these principals may read."""
         where = (_HOLDS_EXAMPLES if examples else "") + (_NAMED if contains else "")
         readable, values = mysql_condition(Filters(readers=readers_filter(reads_as)), alias="g", chunk="g")
         of_readable = _OF_DOCUMENTS.format(readable=readable)

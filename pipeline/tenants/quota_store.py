@@ -85,9 +85,10 @@ class Quotas(TenantStore):
         self._rooms = rooms or QuotaRooms()
 
     def check(self, *, arriving: int) -> None:
-        """Check limits after documents and before items are written; near a limit the tenant's row stays locked. Raises
-        QuotaExceeded for too many documents, chunks, tokens or a batch above the queue's size, and to be retried without
-        room for ``arriving``."""
+        """Check the limits, after documents and before their items are written. Near a limit the tenant's row stays locked.
+
+        Raises QuotaExceeded for too many documents, chunks or tokens, and for more than the queue can ever hold; with
+        ``retry_after_s`` if the queue has no room for ``arriving`` now."""
         if not arriving:
             return
         limits = self._limits()

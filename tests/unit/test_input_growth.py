@@ -129,10 +129,10 @@ class DescribeEveryReader:
         "name",
         [pytest.param(name, marks=[pytest.mark.thorough] if name in _CUT_FROM_MARKDOWN else []) for name in READERS],
     )
-    def it_takes_time_linear_in_the_worst(self, name: str):
+    def it_takes_linear_time_on_hostile_texts(self, name: str):
         assert slow_text(READERS[name], (run_of(unit, "x") for unit in _WORST)) is None
 
-    def it_shows_a_loop_over_all_for_each(self):
+    def it_finds_a_reader_that_takes_quadratic_time(self):
         def loop(text: str) -> list[int]:
             lines = text.split("\n")
             return [lines.count(line) for line in lines]

@@ -26,9 +26,10 @@ log = structlog.get_logger(__name__)
 
 @shared_task(name=TaskName.RECALL.value, base=LoggedTask, send_events=False, bind=True)
 def recall_channel(self: LoggedTask, tenant_id: str, query_id: str, channel: str, again: float = 0.0) -> bool:
-    """Ask one channel and store its result in the query's hash, which counts the parts of the chord. Return whether all
-    have reported, for `workers.chords`, and leave the state for the callback, if this process runs it. ``again``: leave a
-    channel alone that a worker has begun since this moment, in seconds since the epoch."""
+    """Ask one channel and store its result in the query's hash, which counts the parts of the chord.
+
+    Return whether all have reported, for `workers.chords`; then the callback in this process finds the state. ``again``: do
+    nothing if a worker has begun the channel since this moment, in seconds since the epoch."""
     use = for_queries()
     state = answer_query.recall(
         TenantId(tenant_id), QueryId(query_id), channel_named(channel), use, worker=events.worker, again_since=again

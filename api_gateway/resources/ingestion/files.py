@@ -168,8 +168,8 @@ def document_of(line: Mapping[str, Any], number: int, file_name: str, form: File
 
 
 def _ids_of(files: Sequence[SentFile]) -> list[str]:
-    """Return the id of each file. Of several contents under one name, the one with the smallest hash gets the name and
-    each other one its hash, so that the ids do not depend on the order of the files."""
+    """Return the id of each file, in whatever order they come: of several contents under one name, the one with the smallest
+    hash gets the name, and the others get their hash."""
     ids = [document_id_of(file.name) for file in files]
     counts = Counter(ids)
     shared = {index for index, document_id in enumerate(ids) if counts[document_id] > 1}

@@ -107,8 +107,8 @@ def give_extent(page: pypdfium2.PdfPage) -> None:
 
 @dataclass(slots=True)
 class Words:
-    """The words of a page in runs without a wide gap, by the turns of their direction (see `turned`), the lines that run
-    aslant, the places of all words on the page as it lies, and how many words no reader sees."""
+    """The words of a page. ``runs``: those without a wide gap between them, by direction (see `turned`); ``aslant``: lines in
+    no such direction; ``places``: of all words on the page as it lies; ``unseen``: how many words no reader sees."""
 
     runs: dict[int, list[LinePart]] = field(default_factory=dict)
     aslant: list[str] = field(default_factory=list)

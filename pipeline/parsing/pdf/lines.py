@@ -73,8 +73,8 @@ class LinePart(NamedTuple):
 
 
 def turned(sides: Iterable[Any], turn: int) -> tuple[Any, Any, Any, Any]:
-    """Return left, bottom, right and top as seen by a reader who has turned the page by quarters, and from `RIGHT_TO_LEFT`
-    on in a mirror, where lines and columns go from left to right."""
+    """Return left, bottom, right and top after turning the page by quarters; from `RIGHT_TO_LEFT` on also mirrored, so that
+    lines and columns go from left to right."""
     left, bottom, right, top = sides
     if turn >= RIGHT_TO_LEFT:
         left, bottom, right, top = turned(sides, turn - RIGHT_TO_LEFT)

@@ -504,9 +504,10 @@ class _Headings:
 
 
 class _Hyphens:
-    """Decides whether a hyphen at a line's end belongs to the word: the document writes it so elsewhere, or has both of
-    its parts as words but not the whole, a digit or a capital follows, a part is one letter, as in X-ray, or the whole
-    is built as such words are, as in well-known."""
+    """Decides whether a hyphen at a line's end belongs to the word.
+
+    It does if the document writes the word so elsewhere, or has both parts as words but not the whole; if a digit or a
+    capital follows; if a part is one letter, as in X-ray; and if the whole is built like well-known."""
 
     def __init__(self, pages: Sequence[_Page]) -> None:
         self._pages = pages

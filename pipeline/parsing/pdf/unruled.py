@@ -96,9 +96,11 @@ def _cells(row: Sequence[LinePart], starts: Sequence[float]) -> list[list[_Word]
 def _whole_rows(
     body: Sequence[Sequence[LinePart]], rows: Sequence[list[list[_Word]]], columns: Spans
 ) -> tuple[list[Sequence[LinePart]], list[list[list[_Word]]]]:
-    """Return rows with the later lines of their cells: these leave the first column empty, are closer to the line before
-    than rows are to each other or begin with a small word, and begin with a word that had no room in it. They may stand as
-    far apart as rows do, or be lines of the first cell alone, where nearly every such line had no room above."""
+    """Return the rows of a table, each with the later lines of its cells.
+
+    A later line leaves the first column empty, begins with a word that had no room in the line before, and is closer to it
+    than rows are to each other or begins with a small word. Where nearly every such line had no room above, later lines may
+    stand as far apart as rows do, or be lines of the first cell alone."""
     pitches = [math.inf, *(above[0].top - below[0].top for above, below in pairwise(body))]
     usual = min((pitch for pitch, cells in zip(pitches, rows, strict=True) if cells[0]), default=0.0)
     wrapped = {at for only_first in (False, True) for at in _wrapped_lines(rows, columns, only_first=only_first)}

@@ -58,12 +58,12 @@ def retrieve(client: httpx.Client, *each: tuple, join: str = "and", top_k: int =
     return client.post("/dify/retrieval", json=body)
 
 
-def found(response: httpx.Response) -> set[str]:
+def document_ids(response: httpx.Response) -> set[str]:
     assert response.status_code == 200, response.text
     return {record["metadata"]["document_id"] for record in response.json()["records"]}
 
 
-def refused(response: httpx.Response, status: int, code: int) -> str:
+def error_message(response: httpx.Response, status: int, code: int) -> str:
     assert response.headers["content-type"] == "application/json"
     assert (response.status_code, response.json()["error_code"]) == (status, code), response.text
     assert set(response.json()) == {"error_code", "error_msg"}
@@ -85,16 +85,16 @@ class DescribeRecords:
         assert len(retrieve(base, top_k=2).json()["records"]) == 2
         everything = retrieve(base).json()["records"]
         middle = sorted(record["score"] for record in everything)[1]
-        sure = retrieve(base, retrieval_setting={"top_k": 5, "score_threshold": middle}).json()["records"]
-        assert sure == [record for record in everything if record["score"] >= middle]
-        assert 0 < len(sure) < len(everything)
+        above_threshold = retrieve(base, retrieval_setting={"top_k": 5, "score_threshold": middle}).json()["records"]
+        assert above_threshold == [record for record in everything if record["score"] >= middle]
+        assert 0 < len(above_threshold) < len(everything)
 
-    def it_gives_an_empty_list_where_nothing_meets_the_conditions(self, base):
+    def it_answers_with_an_empty_list_if_no_record_meets_the_conditions(self, base):
         assert retrieve(base, ("team", "is", "purple")).json() == {"records": []}
 
-    def it_takes_requests_without_settings_and_with_fields_it_does_not_know(self, base):
+    def it_accepts_requests_without_settings_and_with_unknown_fields(self, base):
         body = {"knowledge_id": "pumps", "query": QUESTION, "metadata_condition": None, "later": {"x": 1}}
-        assert found(base.post("/dify/retrieval", json=body)) == {"alpha", "beta", "gamma"}
+        assert document_ids(base.post("/dify/retrieval", json=body)) == {"alpha", "beta", "gamma"}
 
 
 class DescribeConditions:
@@ -126,19 +126,19 @@ class DescribeConditions:
             (["author", "team"], "is", "green", {"gamma"}),
         ],
     )
-    def it_keeps_what_meets(self, base, name, operator, value, expected):
-        assert found(retrieve(base, (name, operator, value))) == expected
+    def it_keeps_the_records_that_meet_a_condition(self, base, name, operator, value, expected):
+        assert document_ids(retrieve(base, (name, operator, value))) == expected
 
-    def it_joins_them_with_and_or_with_or(self, base):
+    def it_joins_conditions_by_and_or_by_or(self, base):
         both = [("team", "is", "blue"), ("pages", ">", 15)]
-        assert found(retrieve(base, *both)) == set()
-        assert found(retrieve(base, *both, join="or")) == {"alpha", "beta", "gamma"}
+        assert document_ids(retrieve(base, *both)) == set()
+        assert document_ids(retrieve(base, *both, join="or")) == {"alpha", "beta", "gamma"}
 
-    def it_finds_what_stands_far_below_the_first_hits_and_names_what_it_did_not_look_at(self, base):
+    def it_finds_a_match_far_below_the_first_hits_and_remarks_when_it_did_not_read_all(self, base):
         crowd = [document(f"d{n}", f"Pump number {n} starts.", metadata={"n": n}) for n in range(450)]
         upload(base, "crowd", crowd)
         answer = retrieve(base, ("n", "=", 449), knowledge_id="crowd")
-        assert found(answer) == {"d449"}
+        assert document_ids(answer) == {"d449"}
         assert any("conditions_not_exhaustive" in remark for remark in answer.json()["remarks"])
         enough = retrieve(base, ("n", ">", 400), knowledge_id="crowd").json()
         assert len(enough["records"]) == 5
@@ -151,19 +151,19 @@ class DescribeErrors:
         headers = {} if header is None else {"Authorization": header}
         with httpx.Client(base_url=os.environ["CHORDWISE_URL"]) as nobody:
             answer = nobody.post("/dify/retrieval", json={"knowledge_id": "x", "query": "y"}, headers=headers)
-        assert "Authorization" in refused(answer, 403, 1001)
+        assert "Authorization" in error_message(answer, 403, 1001)
 
     @pytest.mark.parametrize("key", ["nonsense", "cw_demo_nonsense"])
-    def it_answers_1002_to_a_key_nobody_has(self, base, key):
+    def it_answers_1002_to_an_unknown_key(self, base, key):
         with gateway(key) as nobody:
-            refused(retrieve(nobody), 403, 1002)
+            error_message(retrieve(nobody), 403, 1002)
 
     def it_answers_1002_to_a_key_that_may_not_read(self, use):
         tenant_id, _ = make_tenant(use)
         with unit_of_work(use.mysql) as work:
             key = Tenants(work.connection, tenant_id).issue_key("writer", scopes=("write",))
         with gateway(key) as writer:
-            assert "read" in refused(retrieve(writer), 403, 1002)
+            assert "read" in error_message(retrieve(writer), 403, 1002)
 
     def it_passes_the_check_that_dify_makes_when_it_is_set_up(self, base):
         # An empty POST; 403, 404 and 502 mean that the key or the address is wrong, anything else that all is well.
@@ -172,21 +172,21 @@ class DescribeErrors:
             assert nobody.post("/dify/retrieval").status_code == 403
 
     @pytest.mark.parametrize("knowledge", ["no-such-base", "", "a/b", "x" * 65])
-    def it_answers_2001_to_a_base_that_is_not_there(self, base, knowledge):
-        refused(retrieve(base, knowledge_id=knowledge), 404, 2001)
+    def it_answers_2001_to_an_unknown_knowledge_base(self, base, knowledge):
+        error_message(retrieve(base, knowledge_id=knowledge), 404, 2001)
 
-    def it_answers_2001_to_the_base_of_another_tenant_in_the_words_of_one_that_is_nowhere(self, use, base):
+    def it_answers_2001_to_the_knowledge_base_of_another_tenant_as_to_an_unknown_one(self, use, base):
         with gateway(make_tenant(use)[1]) as other:
-            theirs = refused(retrieve(other), 404, 2001)
-            nowhere = refused(retrieve(other, knowledge_id="spoons"), 404, 2001)
+            theirs = error_message(retrieve(other), 404, 2001)
+            nowhere = error_message(retrieve(other, knowledge_id="spoons"), 404, 2001)
         assert theirs.replace("pumps", "spoons") == nowhere
 
-    def it_does_not_call_it_nothing_when_no_channel_answered(self, use):
+    def it_answers_503_when_every_channel_fails(self, use):
         _, key = make_tenant(use)
         with gateway(key) as client:
             upload(client, "pumps", DOCUMENTS)
             ask_channels_that_fail(key)
-            refused(retrieve(client), 503, 503)
+            error_message(retrieve(client), 503, 503)
 
     @pytest.mark.parametrize(
         ("fields", "status"),
@@ -201,8 +201,8 @@ class DescribeErrors:
             ({"metadata_condition": {"conditions": [{"name": "a", "comparison_operator": "like", "value": "b"}]}}, 422),
         ],
     )
-    def it_says_what_is_wrong_with_a_request(self, base, fields, status):
-        assert refused(retrieve(base, **fields), status, status)
+    def it_refuses_a_request_with_an_invalid_field(self, base, fields, status):
+        assert error_message(retrieve(base, **fields), status, status)
 
     @pytest.mark.parametrize(
         ("content", "media_type", "status"),
@@ -214,6 +214,6 @@ class DescribeErrors:
             (b" " * (1024 * 1024 + 1), "application/json", 413),
         ],
     )
-    def it_says_what_is_wrong_with_a_body(self, base, content, media_type, status):
+    def it_refuses_a_body_that_it_cannot_read(self, base, content, media_type, status):
         answer = base.post("/dify/retrieval", content=content, headers={"Content-Type": media_type})
-        refused(answer, status, status)
+        error_message(answer, status, status)

@@ -12,7 +12,7 @@ from pipeline.filters.python_filters import unmet
 from pipeline.filters.sql_filters import mysql_condition, postgres_condition
 from pipeline.records import DocumentFields, Filters
 
-HELD: dict[str, Any] = {
+METADATA: dict[str, Any] = {
     "topic": ["a", "b", 3, True],
     "unit": "a",
     "deep": {"topic": ["a", "b"], "unit": "x", "deeper": {"list": [1, 2.5]}},
@@ -24,7 +24,7 @@ HELD: dict[str, Any] = {
 
 class DescribeFiltersOnMetadata:
     @pytest.mark.parametrize(
-        ("asked", "met"),
+        ("condition", "is_met"),
         [
             ({"unit": "a"}, True),
             ({"unit": "b"}, False),
@@ -58,16 +58,16 @@ class DescribeFiltersOnMetadata:
         ],
         ids=str,
     )
-    def it_means_the_same_everywhere(self, use, asked, met):
-        filters = Filters(metadata=asked)
-        held = json.dumps(HELD, ensure_ascii=False)
-        condition, values = mysql_condition(filters, alias="g", chunk="c")
-        mysql = _count(use.mysql, f"(SELECT :held AS metadata) g WHERE {condition}", {**values, "held": held})
-        condition, values = postgres_condition(filters)
-        source = "(SELECT CAST(:held AS jsonb) AS metadata) e"
-        postgres = _count(use.postgres, f"{source} WHERE {condition}", {**values, "held": held})
-        python = unmet(filters, DocumentFields(metadata=HELD)) is None
-        assert (mysql, postgres, python) == (met, met, met)
+    def it_gives_the_same_result_in_all_three(self, use, condition, is_met):
+        filters = Filters(metadata=condition)
+        stored = json.dumps(METADATA, ensure_ascii=False)
+        where, values = mysql_condition(filters, alias="g", chunk="c")
+        mysql = _count(use.mysql, f"(SELECT :stored AS metadata) g WHERE {where}", {**values, "stored": stored})
+        where, values = postgres_condition(filters)
+        source = "(SELECT CAST(:stored AS jsonb) AS metadata) e"
+        postgres = _count(use.postgres, f"{source} WHERE {where}", {**values, "stored": stored})
+        python = unmet(filters, DocumentFields(metadata=METADATA)) is None
+        assert (mysql, postgres, python) == (is_met, is_met, is_met)
 
 
 def _count(engine: Any, source: str, values: dict[str, Any]) -> bool:

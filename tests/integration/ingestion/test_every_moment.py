@@ -18,7 +18,7 @@ from pipeline.administration.drop_replaced import drop_retired
 from pipeline.administration.edit_chunks import Edit, edit_chunks
 from pipeline.errors import GenerationNotKept, LeaseLost
 from pipeline.ingestion.claimed_items import Lease
-from pipeline.ingestion.prepare import prepare, write_aside
+from pipeline.ingestion.prepare import prepare, write_unpublished
 from pipeline.ingestion.reingest import roll_back
 from pipeline.ingestion.run import embed, publish, take
 from pipeline.ingestion.yield_turn import Turn
@@ -160,7 +160,7 @@ class DescribeTwice:
     def corner(self, use, tenant, namespace) -> Corner:
         return Corner(use, tenant, namespace)
 
-    @pytest.mark.parametrize("twice", ["claim", "prepare", "write_aside", "embed", "show", "drop"])
+    @pytest.mark.parametrize("twice", ["claim", "prepare", "write_unpublished", "embed", "show", "drop"])
     def it_makes_no_difference_to(self, corner, use, twice):
         corner.ingest(upload("a", OLD[0]), upload("b", "stays"))
         ticket = corner.accept(upload("a", NEW[0]), upload("c", "comes"))
@@ -175,12 +175,12 @@ class DescribeTwice:
             assert take(corner.tenant, ticket.job_id, use).items == ()
         turn = Turn(corner.tenant, use, lambda *_: None, IngestQueue.INGEST)
         prepared = times("prepare", lambda: prepare(lease, use, turn))
-        write_aside(lease, prepared, turn)
-        if twice == "write_aside":  # as a worker does whose batch is spoiled
+        write_unpublished(lease, prepared, turn)
+        if twice == "write_unpublished":  # as a worker does whose batch is spoiled
             claims = [replace(claim, again=True) for claim in claims]
             lease = Lease(use.mysql, corner.tenant, claims, lease_s=use.settings.ingest_lease_s)
             prepared = prepare(lease, use, turn)
-            write_aside(lease, prepared, turn)
+            write_unpublished(lease, prepared, turn)
         embedded = times("embed", lambda: embed(lease, prepared, use, turn))
         publish(lease, embedded, use)
         if twice == "show":

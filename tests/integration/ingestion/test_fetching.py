@@ -16,7 +16,7 @@ from pipeline.administration.steer_jobs import cancel
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.document_view_store import DocumentViews
 from pipeline.ingestion.accept import AcceptedJob
-from pipeline.ingestion.fetch import hand_over
+from pipeline.ingestion.fetch import start_fetches
 from pipeline.ingestion.reingest import DocumentChanges, reingest, roll_back
 from pipeline.ingestion.run import take
 from pipeline.jobs.control_store import DeadLetters
@@ -277,6 +277,6 @@ class DescribeManyAtOnce:
         assert corner.items(ticket)["d"].status == "succeeded"
         # The first one comes back from the dead: what it brings is not kept.
         corner.execute("UPDATE payloads SET to_fetch = 1 WHERE tenant_id = :tenant")
-        assert hand_over(corner.tenant, claims.items, corner.use, ring=corner.ring) == []
+        assert start_fetches(corner.tenant, claims.items, corner.use, ring=corner.ring) == []
         assert corner.use.fetches.wait(10)
         assert corner.execute("SELECT to_fetch FROM payloads WHERE tenant_id = :tenant") == [(1,)]

@@ -56,7 +56,7 @@ def failing(use, error: Exception):
 
 
 class DescribeCancelling:
-    @pytest.mark.parametrize("step", ["prepare", "write_aside", "embed", "publish"])
+    @pytest.mark.parametrize("step", ["prepare", "write_unpublished", "embed", "publish"])
     def it_takes_the_pen_from_a_worker_in_the_middle(self, corner, use, monkeypatch, step):
         ticket = corner.accept(*documents(3))
         original = getattr(run, step)

@@ -1,4 +1,4 @@
-"""Add terms of the conversation and of the user's profile to a query where no model reads them."""
+"""Add terms of the conversation and of the user's profile to a query unless a model reads them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipeline.query.understanding import ModelResults, understood_by_model, unde
 from pipeline.records import ChannelName, Namespace
 from tests.support.corpora.queries import query_of
 
-SPOKEN = Background(conversation=("user: I like green tea", "assistant: Use eighty degrees."))
+CONVERSATION = Background(conversation=("user: I like green tea", "assistant: Use eighty degrees."))
 
 
 def query(text: str, background: Background | None, understand: UnderstandPlan | None = None) -> Query:
@@ -22,11 +22,11 @@ def query(text: str, background: Background | None, understand: UnderstandPlan |
 
 
 class DescribeTheBackground:
-    def it_keeps_the_last_messages_and_none_that_is_blank(self):
-        found = background_of([f"message {number}" for number in range(20)] + [" ", "x" * 5_000], {})
-        assert found is not None
-        assert (len(found.conversation), found.conversation[0]) == (8, "message 13")
-        assert len(found.conversation[-1]) == 1_000
+    def it_keeps_the_last_messages_that_are_not_blank(self):
+        background = background_of([f"message {number}" for number in range(20)] + [" ", "x" * 5_000], {})
+        assert background is not None
+        assert (len(background.conversation), background.conversation[0]) == (8, "message 13")
+        assert len(background.conversation[-1]) == 1_000
         assert background_of(["", " "], {}) is None
         assert background_of(None, None) is None
 
@@ -37,9 +37,9 @@ class DescribeTheBackground:
             (["用户：我想喝绿茶", "助手：请问用什么茶壶？"], ("茶壶", "绿茶")),
         ],
     )  # fmt: skip
-    def it_names_the_words_of_the_newest_message_first(self, messages, words):
-        found = conversation_words(Background(conversation=tuple(messages)))
-        assert [word for word in found if word in words] == list(words)
+    def it_lists_the_words_of_the_newest_message_first(self, messages, words):
+        background_words = conversation_words(Background(conversation=tuple(messages)))
+        assert [word for word in background_words if word in words] == list(words)
 
     @pytest.mark.parametrize(
         ("profile", "words"),
@@ -49,13 +49,13 @@ class DescribeTheBackground:
             ({"preferences": {"nested": "object"}, "interests": 5}, ()),
         ],
     )  # fmt: skip
-    def it_searches_for_what_somebody_does_and_never_for_who_it_is(self, profile, words):
+    def it_takes_words_from_role_and_interests_but_never_a_name_or_number(self, profile, words):
         assert profile_words(Background(profile=profile)) == words
 
 
 class DescribeAQueryWithABackground:
-    def it_is_asked_with_the_words_of_the_conversation_too(self):
-        understood = understood_by_rules(query("how hot?", SPOKEN), model=False)
+    def it_searches_with_the_words_of_the_conversation_too(self):
+        understood = understood_by_rules(query("how hot?", CONVERSATION), model=False)
         for channel in (ChannelName.KEYWORD, ChannelName.SEMANTIC):
             (wording,) = wordings_of(understood, channel)
             assert wording.text.startswith("how hot? ")
@@ -63,18 +63,18 @@ class DescribeAQueryWithABackground:
             assert wording.weight < 1
         assert wordings_of(understood, ChannelName.FAQ) == ()
 
-    def it_is_asked_by_its_own_words_where_understanding_is_off_or_it_is_a_code(self):
-        off = understood_by_rules(query("how hot?", SPOKEN, UnderstandPlan(enabled=False)), model=False)
+    def it_searches_by_its_own_words_alone_if_it_is_a_code_or_understanding_is_off(self):
+        off = understood_by_rules(query("how hot?", CONVERSATION, UnderstandPlan(enabled=False)), model=False)
         assert wordings_of(off, ChannelName.KEYWORD) == ()
-        code = understood_by_rules(query("PPR-9087", SPOKEN, UnderstandPlan(router="rules")), model=True)
+        code = understood_by_rules(query("PPR-9087", CONVERSATION, UnderstandPlan(router="rules")), model=True)
         assert wordings_of(code, ChannelName.KEYWORD) == ()
         assert code.model_steps == ()
 
-    def it_is_rewritten_by_a_model_and_then_needs_no_other_words(self):
-        asked = understood_by_rules(query("how hot?", SPOKEN), model=True)
-        assert "rewrite" in asked.model_steps
-        made = ModelResults(rewritten=Rewritten(expanded_query="water temperature for green tea"))
-        assert [each.text for each in wordings_of(understood_by_model(asked, made), ChannelName.SEMANTIC)] == [
-            "water temperature for green tea"
-        ]
-        assert len(wordings_of(understood_by_model(asked, ModelResults()), ChannelName.SEMANTIC)) == 1
+    def it_takes_no_other_words_once_a_model_has_rewritten_it(self):
+        query_for_model = understood_by_rules(query("how hot?", CONVERSATION), model=True)
+        assert "rewrite" in query_for_model.model_steps
+        results = ModelResults(rewritten=Rewritten(expanded_query="water temperature for green tea"))
+        assert [
+            each.text for each in wordings_of(understood_by_model(query_for_model, results), ChannelName.SEMANTIC)
+        ] == ["water temperature for green tea"]
+        assert len(wordings_of(understood_by_model(query_for_model, ModelResults()), ChannelName.SEMANTIC)) == 1

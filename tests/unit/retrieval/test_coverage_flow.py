@@ -1,4 +1,4 @@
-"""When coverage applies, whom it asks, and what happens when the answer does not come."""
+"""Coverage of the query's words by the candidates: when it applies, and what happens if the keyword channel fails."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def arrived(trust: float = 0.5, *, semantic: float | None = 0.3, **fusion: objec
 
 
 def without_semantic() -> Arrived:
-    """The semantic channel was asked and failed."""
-    said = arrived()
-    failed = replace(said.envelopes[SEMANTIC], status="failed")
-    return replace(said, envelopes={**said.envelopes, SEMANTIC: failed})
+    """A semantic channel that failed."""
+    results = arrived()
+    failed = replace(results.envelopes[SEMANTIC], status="failed")
+    return replace(results, envelopes={**results.envelopes, SEMANTIC: failed})
 
 
 FUSED = [
@@ -50,35 +50,35 @@ FUSED = [
 ]
 
 
-class Words(KeywordChannel):
-    """A keyword channel that knows how much of the query each chunk holds, or fails."""
+class FakeKeywordChannel(KeywordChannel):
+    """A keyword channel with a given coverage of the query by each chunk, or with an error."""
 
     name = KEYWORD
     __setattr__ = object.__setattr__  # the real one is frozen
 
-    def __init__(self, told: dict[ChunkId, float] | None = None, error: Exception | None = None) -> None:
-        self.told, self.error, self.asked = told or {}, error, 0
+    def __init__(self, shares: dict[ChunkId, float] | None = None, error: Exception | None = None) -> None:
+        self.shares, self.error, self.calls = shares or {}, error, 0
 
     def coverage(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
-        self.asked += 1
+        self.calls += 1
         if self.error is not None:
             raise self.error
-        return {chunk_id: self.told[chunk_id] for chunk_id in chunk_ids}
+        return {chunk_id: self.shares[chunk_id] for chunk_id in chunk_ids}
 
 
 class DescribeWithCoverage:
-    def it_gives_words_what_the_semantic_channel_could_not_read(self):
-        words, said = Words({ChunkId("a"): 0.2, ChunkId("b"): 1.0, ChunkId("c"): 0.1}), arrived()
-        moved = add_coverage(said, FUSED, {KEYWORD: words})
+    def it_gives_the_weight_that_the_semantic_channel_lacks_to_coverage(self):
+        keyword, results = FakeKeywordChannel({ChunkId("a"): 0.2, ChunkId("b"): 1.0, ChunkId("c"): 0.1}), arrived()
+        moved = add_coverage(results, FUSED, {KEYWORD: keyword})
         assert [(hit.chunk_id, pytest.approx(hit.score)) for hit in moved] == [
             ("b", 0.85 * 0.55 + 0.15),
             ("a", 0.85 * 0.60 + 0.03),
             ("c", 0.85 * 0.1 + 0.015),
         ]
-        assert said.journal.degradations == []
+        assert results.journal.degradations == []
 
     @pytest.mark.parametrize(
-        "said",
+        "results",
         [
             arrived(trust=1.0),
             arrived(feedback=False),
@@ -96,20 +96,20 @@ class DescribeWithCoverage:
             "rrf",
             "own fusion",
             "one channel",
-            "one channel with a say",
+            "one channel with a weight",
             "one that worked",
         ],
     )
-    def it_asks_nobody_where_it_has_no_say(self, said):
-        words = Words()
-        assert add_coverage(said, FUSED, {KEYWORD: words}) == FUSED
-        assert words.asked == 0
+    def it_does_not_ask_the_channel_where_coverage_does_not_apply(self, results):
+        keyword = FakeKeywordChannel()
+        assert add_coverage(results, FUSED, {KEYWORD: keyword}) == FUSED
+        assert keyword.calls == 0
 
-    def it_keeps_the_order_without_a_channel_that_can_tell(self):
+    def it_keeps_the_order_without_a_keyword_channel(self):
         assert add_coverage(arrived(), FUSED, {}) == FUSED
 
-    def it_says_when_the_words_cannot_be_read(self):
-        said = arrived()
-        words = Words(error=StoreUnavailable("gone"))
-        assert add_coverage(said, FUSED, {KEYWORD: words}) == FUSED
-        assert [(lost.part, lost.code) for lost in said.journal.degradations] == [("fuse", "store_unavailable")]
+    def it_reports_a_loss_when_the_keyword_channel_fails(self):
+        results = arrived()
+        keyword = FakeKeywordChannel(error=StoreUnavailable("gone"))
+        assert add_coverage(results, FUSED, {KEYWORD: keyword}) == FUSED
+        assert [(lost.part, lost.code) for lost in results.journal.degradations] == [("fuse", "store_unavailable")]

@@ -1,4 +1,4 @@
-"""The last resort in the flow: when it is asked, and what it does without."""
+"""When the last resort runs, and what it gives if nothing is configured."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pipeline.settings import load
 from tests.support.corpora.queries import query_of
 
 
-class FaqAtTheEdge:
-    """Notes what it is asked."""
+class FakeFaqChannel:
+    """Records its queries."""
 
     name = ChannelName.FAQ
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
-        self.asked: list[Query] = []
+        self.queries: list[Query] = []
 
     def recall(self, query: Query) -> Recalled:
-        self.asked.append(query)
+        self.queries.append(query)
         if self.error:
             raise self.error
         return Recalled()
@@ -39,19 +39,19 @@ def arrived(plan: FallbackPlan, *, left_s: float = 3.0, route="hybrid") -> Arriv
     return Arrived(query=query, envelopes={}, elapsed_ms={})
 
 
-def give_fallback(plan: FallbackPlan, faq: FaqAtTheEdge | None = None, **changes):
-    said = arrived(plan, **changes)
+def give_fallback(plan: FallbackPlan, faq: FakeFaqChannel | None = None, **changes):
+    results = arrived(plan, **changes)
     channels = {ChannelName.FAQ: faq} if faq else {}
-    return fall_back(said, (), Resources(load()), channels), said.journal
+    return fall_back(results, (), Resources(load()), channels), results.journal
 
 
 class DescribeFallingBack:
-    def it_asks_nothing_unless_something_is_configured(self):
-        faq = FaqAtTheEdge()
-        found, journal = give_fallback(FallbackPlan(), faq)
-        assert (found.chunks, found.given, faq.asked, journal.latency_ms) == ((), "none_configured", [], {})
+    def it_does_nothing_unless_it_is_configured(self):
+        faq = FakeFaqChannel()
+        fallback, journal = give_fallback(FallbackPlan(), faq)
+        assert (fallback.chunks, fallback.given, faq.queries, journal.latency_ms) == ((), "none_configured", [], {})
 
-    def it_gives_nothing_to_what_is_searched_nowhere(self):
-        faq = FaqAtTheEdge()
-        found, _ = give_fallback(FallbackPlan(faq=True, hint="Call."), faq, route=None)
-        assert (found.chunks, found.given, faq.asked) == ((), None, [])
+    def it_gives_nothing_to_a_query_that_searches_nowhere(self):
+        faq = FakeFaqChannel()
+        fallback, _ = give_fallback(FallbackPlan(faq=True, hint="Call."), faq, route=None)
+        assert (fallback.chunks, fallback.given, faq.queries) == ((), None, [])

@@ -29,7 +29,7 @@ def celery() -> Iterator[Celery]:
         yield app
 
 
-class DescribeWhatATaskCameTo:
+class DescribeTheOutcomeOfATask:
     @pytest.fixture
     def counted(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[fakeredis.FakeRedis]:
         client = fakeredis.FakeRedis()
@@ -46,12 +46,12 @@ class DescribeWhatATaskCameTo:
     )
     def it_tells_an_outage_from_a_bug(self, celery, counted, error, state):
         @celery.task(base=LoggedTask, name="test.ends", shared=False)
-        def doing() -> None:
+        def task() -> None:
             if error is not None:
                 raise error
 
         with structlog.testing.capture_logs() as lines:
-            doing.apply()
+            task.apply()
         resources.meter().flush()
         states = [
             labels[1] for name, _, labels in map(orjson.loads, counted.hgetall(TOTALS)) if name == "chordwise_tasks"
@@ -60,15 +60,15 @@ class DescribeWhatATaskCameTo:
         assert [line["state"] for line in lines if line["event"] == "task_done"] == [state.upper()]
 
     @pytest.mark.parametrize(("sent", "runs"), [(None, True), (MESSAGE_FORMAT, True), (MESSAGE_FORMAT + 1, False)])
-    def it_leaves_messages_of_a_newer_version_to_newer_workers(self, celery, counted, sent, runs):
+    def it_leaves_messages_of_a_newer_format_to_newer_workers(self, celery, counted, sent, runs):
         ran: list[bool] = []
 
         @celery.task(base=LoggedTask, name="test.formats", shared=False)
-        def doing() -> None:
+        def task() -> None:
             ran.append(True)
 
         with structlog.testing.capture_logs() as lines:
-            doing.apply(headers={} if sent is None else {FORMAT: sent})
+            task.apply(headers={} if sent is None else {FORMAT: sent})
         assert ran == [True] * runs
         postponed = [line["code"] for line in lines if line["event"] == "task_postponed"]
         assert postponed == [] if runs else ["newer_message"]
@@ -109,26 +109,26 @@ class DescribeACallback:
         assert done[0]["latency_ms"] < done[1]["latency_ms"], "a header's time is its own"
         assert structlog.contextvars.get_contextvars() == {}
 
-    def it_takes_nothing_with_it_when_it_fails(self, celery, ran):
-        asked = {"tenant_id": "t", "query_id": "bad", "queue": "answer"}
-        assert celery.tasks["test.header"].apply(kwargs=asked).successful()
+    def it_does_not_fail_the_header_when_it_fails(self, celery, ran):
+        arguments = {"tenant_id": "t", "query_id": "bad", "queue": "answer"}
+        assert celery.tasks["test.header"].apply(kwargs=arguments).successful()
         assert ran == ["bad", "header ends"]
 
-    def it_is_sent_where_only_others_take_from_its_queue(self, celery, ran):
+    def it_is_sent_to_its_queue_if_this_worker_does_not_take_from_it(self, celery, ran):
         celery.tasks["test.header"].apply(kwargs={"tenant_id": "t", "query_id": "q", "queue": "rerank"})
         assert ran == ["header ends"]
         with celery.connection_for_read() as connection:
             assert connection.SimpleQueue("rerank").get(timeout=1).headers["task"] == "test.callback"
 
-    def it_is_sent_by_who_is_no_worker(self, celery, ran):
+    def it_is_sent_to_its_queue_by_a_process_that_is_no_worker(self, celery, ran):
         celery.tasks["test.callback"].apply_async(kwargs={"query_id": "q"}, queue="answer")
         assert ran == []
         with celery.connection_for_read() as connection:
             assert connection.SimpleQueue("answer").get(timeout=1).headers["task"] == "test.callback"
 
 
-class DescribeWhatTheBeatSends:
-    def it_says_when(self, celery):
+class DescribeAPeriodicTask:
+    def it_carries_the_time_it_was_sent(self, celery):
         celery.conf.task_default_queue = "upkeep"
         celery.conf.beat_schedule = {"sweep": {"task": TaskName.SWEEP.value, "schedule": schedule(run_every=1000.0)}}
         beat = Scheduler(celery, lazy=True)

@@ -26,7 +26,7 @@ COMMANDS = commands()
 
 
 @pytest.fixture(autouse=True)
-def _nobody_there(monkeypatch, tmp_path):
+def _unreachable_server(monkeypatch, tmp_path):
     """A server that does not answer, and a folder without anything in it."""
     monkeypatch.setenv("CHORDWISE_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("CHORDWISE_API_KEY", "none")
@@ -35,11 +35,11 @@ def _nobody_there(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 class DescribeEveryCommand:
-    def it_has_help_that_says_what_it_is_for(self, path, capsys):
+    def it_has_help_with_its_purpose(self, path, capsys):
         assert run([*path, "--help"]) == 0
-        said = capsys.readouterr().out
-        assert f"Usage: chordwise {' '.join(path)} [OPTIONS]" in said
-        assert (COMMANDS[path].help or "").strip().splitlines()[0] in " ".join(said.split())
+        help_text = capsys.readouterr().out
+        assert f"Usage: chordwise {' '.join(path)} [OPTIONS]" in help_text
+        assert (COMMANDS[path].help or "").strip().splitlines()[0] in " ".join(help_text.split())
 
     def it_takes_json(self, path):
         if path == ("mcp",):  # it speaks JSON from beginning to end
@@ -51,14 +51,14 @@ class DescribeEveryCommand:
             each.name for each in COMMANDS[path].params if each.name != "help" and not getattr(each, "help", "")
         ] == []
 
-    def it_says_in_one_sentence_what_is_wrong_with_a_call(self, path, capsys):
+    def it_reports_an_unknown_option_in_one_sentence(self, path, capsys):
         assert run([*path, "--no-such-option"]) == 2
         captured = capsys.readouterr()
         assert captured.out == ""
         assert captured.err.startswith("chordwise: ")
         assert captured.err.count("\n") == 1
 
-    def it_fails_in_one_sentence_when_nobody_answers(self, path, capsys, monkeypatch):
+    def it_fails_in_one_sentence_when_the_server_is_away(self, path, capsys, monkeypatch):
         if path == ("mcp",):  # agents are answered in their own protocol: test_mcp_stdio
             return
         monkeypatch.setattr(time, "sleep", lambda _seconds: None)  # between attempts
@@ -98,7 +98,7 @@ def test_every_promised_command_is_there() -> None:
     assert {path[0] for path in COMMANDS} >= PROMISED
 
 
-def ask(*command: str, **environment: str) -> str:
+def run_process(*command: str, **environment: str) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         command,
@@ -113,7 +113,7 @@ def ask(*command: str, **environment: str) -> str:
 
 class DescribeCompletion:
     @pytest.mark.parametrize("shell", get_args(Shell))
-    def it_prints_a_script_that_says_where_to_put_it(self, shell, capsys):
+    def it_prints_a_script_whose_first_line_tells_where_to_put_it(self, shell, capsys):
         assert run(["completion", shell]) == 0
         first, *script = capsys.readouterr().out.splitlines()
         assert first.startswith("# ")
@@ -128,12 +128,12 @@ class DescribeCompletion:
             f"{capsys.readouterr().out}COMP_WORDS=(chordwise {typed}); COMP_CWORD={len(words)};"
             '_chordwise_completion chordwise; echo "${COMPREPLY[@]}"'
         )
-        assert ask("bash", "-c", script).split() == [completed]
+        assert run_process("bash", "-c", script).split() == [completed]
 
     @pytest.mark.parametrize(("shell", "more"), [("zsh", {}), ("fish", {"_TYPER_COMPLETE_FISH_ACTION": "get-args"})])
-    def it_answers_other_shells(self, shell, more):
-        asked = {"_CHORDWISE_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": "chordwise ver", **more}
-        answer = ask("chordwise", **asked)
+    def it_completes_in_zsh_and_fish(self, shell, more):
+        environment = {"_CHORDWISE_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": "chordwise ver", **more}
+        answer = run_process("chordwise", **environment)
         assert "verify" in answer
         assert "jobs" not in answer
 
@@ -142,11 +142,11 @@ class DescribeCompletion:
         (tmp_path / "script").write_text(capsys.readouterr().out)
         assert subprocess.run(["bash", "-n", str(tmp_path / "script")], check=False).returncode == 0
 
-    def it_knows_three_shells(self, capsys):
+    def it_refuses_another_shell(self, capsys):
         assert run(["completion", "tcsh"]) == 2
         assert "bash" in capsys.readouterr().err
 
-    def it_reads_no_server(self, monkeypatch, capsys):
+    def it_needs_no_server(self, monkeypatch, capsys):
         monkeypatch.delenv("CHORDWISE_URL")
         assert run(["completion", "bash", "--json"]) == 0
         assert "script" in capsys.readouterr().out
@@ -165,7 +165,7 @@ class DescribeStarting:
             "import sys; from chordwise.cli import run; run(['query', 'x', '-n', 'kb', '--json']);"
             "print(*sorted(name for name in sys.modules if name.endswith('_command')))"
         )
-        loaded = ask(sys.executable, "-c", program).split()
+        loaded = run_process(sys.executable, "-c", program).split()
         assert loaded == ["chordwise.cli.query_command"]
 
     def it_exports_every_name_lazily(self):
@@ -173,4 +173,4 @@ class DescribeStarting:
             "import chordwise, sys; before = 'httpx' in sys.modules; [getattr(chordwise, name) for name in chordwise.__all__];"
             "print(before, sorted(set(chordwise.__all__) ^ {*chordwise._MODULE_OF, '__version__'}))"
         )
-        assert ask(sys.executable, "-c", program).strip() == "False []"
+        assert run_process(sys.executable, "-c", program).strip() == "False []"
