@@ -43,6 +43,10 @@ class Waiter:
     def wake(self, answer: bytes | None = None) -> None:
         """Wake the waiter, with the answer that it waits for if the message brought it."""
         self.brought = answer or self.brought
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Wake the waiter."""
         if not self._woken.done():
             self._woken.set_result(None)
 
@@ -54,10 +58,13 @@ class Waiter:
 
 
 class Listener(Protocol):
-    """An object that works when it is woken, instead of waiting. ``wake_all`` does not wake it."""
+    """An object that works when it is woken, instead of waiting."""
 
     def wake(self, _answer: bytes | None = None, /) -> None:
         """Do what is to be done, perhaps with the answer that the message brought."""
+
+    def look_again(self) -> None:
+        """Do what is to be done after messages may have been missed."""
 
 
 class Callback:
@@ -69,6 +76,10 @@ class Callback:
         self._callback = callback
 
     def wake(self, _answer: bytes | None = None, /) -> None:
+        """Call the function."""
+        self._callback()
+
+    def look_again(self) -> None:
         """Call the function."""
         self._callback()
 
@@ -156,10 +167,9 @@ class Wakes:
             waiter.wake(answer)
 
     def wake_all(self) -> None:
-        """Wake all waiters to read again: messages may have been missed."""
+        """Have all waiters read again: messages may have been missed."""
         for waiter in self._all():
-            if isinstance(waiter, Waiter):
-                waiter.wake()
+            waiter.look_again()
 
     def _all(self) -> list[Waiter | Listener]:
         return list(chain.from_iterable(self._waiters.values()))

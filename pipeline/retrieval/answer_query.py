@@ -164,8 +164,8 @@ def _composed(
 def answer_unstored(
     query: Query, use: Resources, channels: Mapping[ChannelName, Channel], *, pause: Callable[[], float]
 ) -> Answer:
-    """Answer a query that Redis does not hold, as the tasks of its chord do, with the same breakers, bulkhead, metrics and log
-    lines. The caller stores the answer. ``pause`` is called before each step and returns its seconds, which are none of the
+    """Answer a query that is not read from Redis, as the tasks of its chord do, with the same breakers, bulkhead, metrics and
+    log lines. The caller stores the answer. ``pause`` is called before each step and returns its seconds, which are none of the
     query's time. Never raises for a dependency."""
     understanding = start_call(ask_model, query, use) if query.model_steps else None
 
@@ -194,6 +194,19 @@ def answer_unstored(
     log_answer(query, answer, first=True)
     keep_trace(arrived, answer, use)
     return answer
+
+
+def answer_before_storing(
+    query: Query, use: Resources, channels: Mapping[ChannelName, Channel], send: Callable[[bytes], object]
+) -> None:
+    """Answer a query that Redis does not return, ``send`` the answer, and store both unless Redis is away until the query's
+    deadline, or another answer is there. Raises StoreUnavailable or QuotaExceeded."""
+    found = answer_unstored(query, use, channels, pause=lambda: 0.0)
+    rendered = render(found)
+    send(rendered)
+    for attempt in _until_deadline(query):
+        with attempt:
+            use.queries(query.tenant_id).open_answered(query, rendered, note=search_row(query, found, use))
 
 
 def _delayed(query: Query, seconds: float) -> Query:

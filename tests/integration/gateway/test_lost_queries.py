@@ -14,6 +14,7 @@ import pytest
 from api_gateway.http.problems import Problem
 from api_gateway.live.ask import await_answer, current_state
 from api_gateway.live.wakes import Wakes, stays_connected
+from pipeline.query.places import Verdict
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.query_store import query_key
 from pipeline.query.request import Query
@@ -28,7 +29,7 @@ _BOTH = {"keyword": ChannelPlan(weight=0.7), "semantic": ChannelPlan(weight=0.3)
 class Waiting:
     """A query that is stored, and that no worker answers."""
 
-    def __init__(self, use: Resources, tenant: TenantId, text: str = "green tea") -> None:
+    def __init__(self, use: Resources, tenant: TenantId, text: str = "green tea", *, deadline_s: float = 10) -> None:
         self.use = use
         self.query: Query = query_of(
             text,
@@ -36,7 +37,7 @@ class Waiting:
             tenant_id=tenant,
             namespaces=(Namespace("kb"),),
             plan=Plan(retrieve=RetrievePlan(channels=_BOTH)),
-            deadline_s=10,
+            deadline_s=deadline_s,
         )
         self.gateway: Any = SimpleNamespace(wakes=Wakes(), resources=use, run_or_leave=asyncio.to_thread)
         use.queries(tenant).open(self.query)
@@ -65,14 +66,26 @@ class Waiting:
 
 class DescribeAQueryThatIsGone:
     @pytest.mark.parametrize("text", ["green tea", "绿茶"])
-    async def it_has_failed_if_redis_lost_it(self, use, tenant, text):
-        waiting = Waiting(use, tenant, text)
+    async def it_has_failed_at_its_deadline_if_redis_lost_it(self, use, tenant, text):
+        waiting = Waiting(use, tenant, text, deadline_s=0.5)
         answer = await waiting.answer_after(waiting.forget)
         assert (answer["query_id"], answer["query"]["query_text"]) == (waiting.query.query_id, text)
         assert (answer["status"], answer["chunks"], answer["stats"]["degraded"]) == ("failed", [], True)
         assert (answer["error"]["status"], answer["error"]["code"]) == (503, "retrieval_unavailable")
         losses = [(lost["part"], lost["code"]) for lost in answer["stats"]["degradations"]]
         assert losses == [("keyword", "query_lost"), ("semantic", "query_lost")]
+
+    async def it_is_answered_if_it_is_opened_again_by_then(self, use, tenant):
+        waiting = Waiting(use, tenant, deadline_s=5)
+
+        def happen() -> None:
+            waiting.forget()
+            queries = use.queries(tenant)
+            assert queries.open(waiting.query) is Verdict.TAKEN
+            assert queries.open(waiting.query) is Verdict.NOT_NEEDED  # as by another gateway, whose query this stays
+            queries.answer(waiting.query, b'{"status": "succeeded"}')
+
+        assert await waiting.answer_after(happen) == {"status": "succeeded"}
 
     async def it_is_not_found_if_it_was_cancelled(self, use, tenant):
         waiting = Waiting(use, tenant)
