@@ -162,11 +162,11 @@ def _composed(
 
 
 def answer_unstored(
-    query: Query, use: Resources, channels: Mapping[ChannelName, Channel], *, pause: Callable[[], float]
+    query: Query, use: Resources, channels: Mapping[ChannelName, Channel], *, pause: Callable[[], float] | None = None
 ) -> Answer:
     """Answer a query that is not read from Redis, as the tasks of its chord do, with the same breakers, bulkhead, metrics and
-    log lines. The caller stores the answer. ``pause`` is called before each step and returns its seconds, which are none of the
-    query's time. Never raises for a dependency."""
+    log lines. The caller stores the answer. With ``pause`` the channels are asked one after the other: it is called before each
+    step and returns its seconds, which are none of the query's time. Never raises for a dependency."""
     understanding = start_call(ask_model, query, use) if query.model_steps else None
 
     def ask(name: ChannelName) -> tuple[Envelope, float]:
@@ -177,10 +177,10 @@ def answer_unstored(
         return envelope, elapsed_ms
 
     results: dict[ChannelName, tuple[Envelope, float]] = {}
-    for name in query.channels:
-        query = _delayed(query, pause())
-        results |= side_by_side(query, ask, [name])
-    query = _delayed(query, pause())
+    for names in [query.channels] if pause is None else [(name,) for name in query.channels]:
+        query = _delayed(query, pause)
+        results |= side_by_side(query, ask, names)
+    query = _delayed(query, pause)
     state = QueryState(
         query=query,
         status="running",
@@ -201,7 +201,7 @@ def answer_before_storing(
 ) -> None:
     """Answer a query that Redis does not return, ``send`` the answer, and store both unless Redis is away until the query's
     deadline, or another answer is there. Raises StoreUnavailable or QuotaExceeded."""
-    found = answer_unstored(query, use, channels, pause=lambda: 0.0)
+    found = answer_unstored(query, use, channels)
     rendered = render(found)
     send(rendered)
     for attempt in _until_deadline(query):
@@ -209,7 +209,8 @@ def answer_before_storing(
             use.queries(query.tenant_id).open_answered(query, rendered, note=search_row(query, found, use))
 
 
-def _delayed(query: Query, seconds: float) -> Query:
+def _delayed(query: Query, pause: Callable[[], float] | None) -> Query:
+    seconds = 0.0 if pause is None else pause()
     return replace(query, created_at=query.created_at + seconds, deadline_at=query.deadline_at + seconds)
 
 
