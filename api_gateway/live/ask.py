@@ -327,13 +327,14 @@ def state_of_sent(query: Query, gateway: Gateway) -> QueryState:
     """Return the state of a query that was stored; if Redis has lost it, as by a failover, queued until its deadline, since the
     gateway that sent it opens it again, and failed afterwards. Blocking. Raises Problem(404) if it was cancelled, or
     Unavailable."""
-    state = _state(query.tenant_id, query.query_id, gateway)
-    if state is not None:
-        return state
-    if not gateway.resources.queries(query.tenant_id).is_lost(query.query_id):
-        raise not_found()
-    lost = QueryState(query=query, status="queued", envelopes=(), elapsed_ms={}, answer=None)
-    return replace(lost, status="failed", answer=lost_answer(query)) if query.deadline.has_passed else lost
+    for _ in range(2):  # it may be opened again in between
+        state = _state(query.tenant_id, query.query_id, gateway)
+        if state is not None:
+            return state
+        if gateway.resources.queries(query.tenant_id).is_lost(query.query_id):
+            lost = QueryState(query=query, status="queued", envelopes=(), elapsed_ms={}, answer=None)
+            return replace(lost, status="failed", answer=lost_answer(query)) if query.deadline.has_passed else lost
+    raise not_found()
 
 
 def _state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> QueryState | None:

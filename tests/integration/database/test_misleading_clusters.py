@@ -13,7 +13,14 @@ from kombu import Connection
 from sqlalchemy import make_url, text
 
 from compose.localstack.progress import Failure
-from pipeline.database.engines import mysql_engine, mysql_errors, redis_client, redis_errors
+from pipeline.database.engines import (
+    mysql_engine,
+    mysql_errors,
+    postgres_engine,
+    postgres_errors,
+    redis_client,
+    redis_errors,
+)
 from pipeline.database.installation import confirm_redis
 from pipeline.database.redis_checks import check_redis
 from pipeline.errors import StoreMisconfigured, StoreUnavailable, WrongInstallation
@@ -25,6 +32,7 @@ from tests.support.servers.brokers import own_guarded_rabbitmq, own_redis
 from tests.support.servers.clusters import NAME, WatchedRedis, two_mariadbs, watched_redis
 from tests.support.servers.lying_sentinel import lying_sentinel
 from tests.support.servers.own_stores import own_mariadb
+from tests.support.servers.tls_front import tls_front
 from workers.transport import use_these
 
 _FITS, _DOES_NOT = "127.0.0.1", "127.0.0.2"  # both are loopback; certificates of tests name the first alone
@@ -53,6 +61,54 @@ class DescribeACertificateThatFitsOneNode:
             with pytest.raises(StoreMisconfigured, match="certificate") as raised:
                 ask(_DOES_NOT, _DOES_NOT)
             assert str(url.password) not in str(raised.value)
+
+    def it_passes_over_the_other_postgresql_and_names_the_reason_if_none_fits(self, settings: Settings, tmp_path: Path):
+        files = certificates.make(tmp_path)
+        own = make_url(settings.postgres_url.get_secret_value())
+        with tls_front(files, own.port or 5432, (_FITS, _DOES_NOT), of_postgres=True) as port:
+
+            def ask(*hosts: str) -> str:
+                named_hosts = ",".join(f"{host}:{port}" for host in hosts)
+                query = f"sslmode=verify-full&sslrootcert={files.authority}"
+                address = f"postgresql+psycopg://{own.username}:{own.password}@{named_hosts}/{own.database}?{query}"
+                engine = postgres_engine(named(settings, postgres_url=address))
+                try:
+                    with postgres_errors(), engine.connect() as connection:
+                        return str(connection.connection.driver_connection.info.host)  # type: ignore[union-attr]
+                finally:
+                    engine.dispose()
+
+            assert ask(_DOES_NOT, _FITS) == _FITS
+            with pytest.raises(StoreMisconfigured, match="certificate") as raised:
+                ask(_DOES_NOT, _DOES_NOT)
+            assert str(own.password) not in str(raised.value)
+
+    def it_passes_over_the_other_sentinel_and_names_the_reason_if_the_server_does_not_fit(
+        self, settings: Settings, tmp_path: Path
+    ):
+        files, server = certificates.make(tmp_path), own_redis(tmp_path)
+        server.start()
+        address, both = urlsplit(server.url), (_FITS, _DOES_NOT)
+        try:
+            with (
+                tls_front(files, address.port or 0, both) as port,
+                lying_sentinel(port) as sentinel,
+                tls_front(files, sentinel.port, both) as at,
+            ):
+                hosts = f"{_DOES_NOT}:{at},{_FITS}:{at}"
+                url = f"rediss+sentinel://:{address.password}@{hosts}/{NAME}/0?ssl_ca_certs={files.authority}"
+                own = named(settings, redis_url=url).model_copy(update={"broker_url": None})
+                with closing(redis_client(own)) as client:
+                    assert client.set("of-a-certificate", "1")
+                sentinel.host = _DOES_NOT  # promoted
+                with closing(redis_client(own)) as client:
+                    with pytest.raises(StoreMisconfigured, match="certificate") as raised, redis_errors():
+                        client.get("of-a-certificate")
+                    assert str(address.password) not in str(raised.value)
+                    sentinel.host = _FITS
+                    assert client.get("of-a-certificate") == b"1"
+        finally:
+            server.close()
 
     def it_passes_over_the_other_rabbitmq(self, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         use_these()
