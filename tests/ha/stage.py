@@ -218,7 +218,7 @@ def stage(folder: Path, *, writers: int = 1, rabbitmq: bool = True) -> Iterator[
             sent = tenant.client.post("/v1/documents", json={"namespace": tenant.namespace, "documents": [first]})
             eventually(partial(_is_done, tenant, sent.json()["job_id"]), within_s=120)
             tenant.expected["first"] = first["text"]
-        # The queries of one tenant go to workers. The lane, which those of the other one start, answers all while Redis is away.
+        # The lane, which the queries of this tenant start, answers those of both while Redis is away.
         tenants[1].client.put("/v1/profiles/default", json={"config": {"lane": "in_process"}}).raise_for_status()
         logs = [folder / name / "gateway.log" for name in _HOSTS]
         yield Stage(clusters=clusters, tenants=tenants, use=use, logs=logs)
