@@ -22,7 +22,7 @@ from api_gateway.live.query_deadlines import LAST_S
 from api_gateway.live.wakes import Waiter
 from api_gateway.resources.retrieval.query_body import to_query
 from pipeline.answer.result import RETRIEVAL_UNAVAILABLE, sent_problem
-from pipeline.errors import Unavailable
+from pipeline.errors import StoreUnavailable, Unavailable
 from pipeline.filters.readers import Principals
 from pipeline.outages import raise_for_outage
 from pipeline.query.compression import decompressed
@@ -355,7 +355,8 @@ def followed_state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> 
 
 async def state_in_time(tenant_id: TenantId, query_id: QueryId, gateway: Gateway, *, follows: bool) -> QueryState:
     """Return the state of a query as ``current_state`` does, or as ``followed_state``. Raises Problem(503) LAST_S after its
-    deadline, where this gateway sent it and so knows the deadline though Redis hangs."""
+    deadline, where this gateway sent it and so knows the deadline though Redis hangs; StoreUnavailable for an unknown query
+    while the gateway that sent it may open it again."""
     read = followed_state if follows else current_state
     deadline_at = gateway.deadlines.of(tenant_id, query_id)
     try:
@@ -364,8 +365,12 @@ async def state_in_time(tenant_id: TenantId, query_id: QueryId, gateway: Gateway
                 return await gateway.run_or_leave(read, tenant_id, query_id, gateway)
             except Problem:  # gone
                 query = gateway.deadlines.sent(tenant_id, query_id)
-                if query is None:
+                if query is None and gateway.wakes.is_settled:
                     raise
+                if query is None:
+                    raise StoreUnavailable(
+                        "Redis: it has just come back; a query that it lost may be opened again"
+                    ) from None
                 return await gateway.run_or_leave(state_of_sent, query, gateway)
     except TimeoutError:
         raise _unavailable("The store that holds the answer did not respond by the query's deadline.") from None

@@ -28,6 +28,7 @@ MOST_WAITERS = 10_000
 _SHARE = 4  # a tenant may use a fourth of the places
 _LISTEN_S = 2.0  # a silent connection is pinged this often: a dead one has answers come at their deadlines
 _BACKOFF_S = (0.05, 0.2, 0.5, 1.0, 2.0)
+_SETTLES_S = _BACKOFF_S[-1] + 0.5  # until each gateway is connected and has opened again what Redis lost
 
 
 class Waiter:
@@ -95,11 +96,17 @@ class Wakes:
         self._most_waiters = most_waiters
         self._released = False
         self.listening = False  # whether the subscription works; if not, each waiter polls
+        self._settles_at = math.inf
 
     @property
     def released(self) -> bool:
         """Whether all waiting has ended because the process is stopping."""
         return self._released
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether Redis has been there for so long that what it has lost by a failover is back."""
+        return self.listening and asyncio.get_running_loop().time() > self._settles_at
 
     @property
     def count(self) -> int:
@@ -234,6 +241,7 @@ class Wakes:
                     async with asyncio.timeout(_LISTEN_S):  # the login to a frozen Redis has no limit of its own
                         await pubsub.subscribe(WAKE_CHANNEL, *filter(None, [self.own_channel]))
                     self.listening = True
+                    self._settles_at = asyncio.get_running_loop().time() + (_SETTLES_S if failures else 0.0)
                     self.wake_all()
                     if failures:
                         log.info("wake_channel_restored", failures=failures)

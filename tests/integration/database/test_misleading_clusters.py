@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -26,12 +27,14 @@ from pipeline.database.redis_checks import check_redis
 from pipeline.errors import StoreMisconfigured, StoreUnavailable, WrongInstallation
 from pipeline.settings import Settings, load
 from pipeline.store_urls import for_celery
+from tests.conftest import scratch_databases
 from tests.support.clients.operating import eventually
 from tests.support.servers import certificates, newer
 from tests.support.servers.brokers import own_guarded_rabbitmq, own_redis
 from tests.support.servers.clusters import NAME, WatchedRedis, two_mariadbs, watched_redis
 from tests.support.servers.lying_sentinel import lying_sentinel
 from tests.support.servers.own_stores import own_mariadb
+from tests.support.servers.standby import postgres_pair
 from tests.support.servers.tls_front import tls_front
 from workers.transport import use_these
 
@@ -188,6 +191,49 @@ class DescribeASentinelThatLies:
                     assert client.keys() == [b"chordwise:installation"]
         finally:
             other.close()
+
+
+@pytest.mark.thorough
+class DescribeSentinelsWithoutAMajority:
+    def it_refuses_until_one_of_them_is_back_and_loses_nothing(self, settings: Settings, watched: WatchedRedis):
+        eventually(watched.is_followed, within_s=60)
+        own = named(settings, redis_url=watched.url).model_copy(update={"broker_url": None})
+        lost = [*watched.sentinels[:2], watched.servers[watched.primary()]]
+        with closing(redis_client(own)) as client:
+            client.set("before", "kept")
+            client.wait(1, 1000)
+            for server in lost:
+                server.kill()
+            for _ in range(3):
+                with pytest.raises(StoreUnavailable), redis_errors():
+                    client.get("before")
+                time.sleep(1)  # longer than the sentinel that is left takes to notice
+            lost[0].start()
+            eventually(lambda: _kept(client), within_s=60)
+        for server in lost[1:]:
+            server.start()
+        eventually(watched.is_followed, within_s=60)
+
+
+def _kept(client: redis.Redis) -> bool:
+    try:
+        with redis_errors():
+            return client.get("before") == b"kept" and bool(client.set("after", "taken"))
+    except StoreUnavailable:
+        return False
+
+
+@pytest.mark.thorough
+class DescribeAStandbyThatIsGivenAsThePrimary:
+    def it_is_refused_with_the_name_of_the_setting(self, settings: Settings, says, tmp_path: Path):
+        with scratch_databases(settings) as scratch, postgres_pair(tmp_path) as pair:
+            eventually(pair.is_whole, within_s=30)
+            first, second = (member.wire.port for member in pair.members if member.wire is not None)
+            alone = named(scratch, postgres_url=pair.url.replace(f"127.0.0.1:{first},", ""))
+            assert f":{second}/" in alone.postgres_url.get_secret_value()
+            for action in ("check", "upgrade"):
+                line = says(action, alone)
+                assert line.endswith("takes no writes (read only); name the primary server in CHORDWISE_POSTGRES_URL")
 
 
 @pytest.mark.thorough

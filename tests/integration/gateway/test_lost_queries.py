@@ -12,8 +12,9 @@ import orjson
 import pytest
 
 from api_gateway.http.problems import Problem
-from api_gateway.live.ask import await_answer, current_state
+from api_gateway.live.ask import await_answer, current_state, state_in_time
 from api_gateway.live.wakes import Wakes, stays_connected
+from pipeline.errors import StoreUnavailable
 from pipeline.query.places import Verdict
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.query_store import query_key
@@ -64,6 +65,19 @@ class Waiting:
         assert self.use.queries(self.query.tenant_id).cancel(self.query.query_id)
 
 
+class _Timers:
+    """Of a gateway that has sent this query, or none."""
+
+    def __init__(self, query: Query | None) -> None:
+        self._query = query
+
+    def of(self, *_ids: str) -> float | None:
+        return None if self._query is None else self._query.deadline_at
+
+    def sent(self, *_ids: str) -> Query | None:
+        return self._query
+
+
 class DescribeAQueryThatIsGone:
     @pytest.mark.parametrize("text", ["green tea", "绿茶"])
     async def it_has_failed_at_its_deadline_if_redis_lost_it(self, use, tenant, text):
@@ -92,6 +106,20 @@ class DescribeAQueryThatIsGone:
         with pytest.raises(Problem) as raised:
             await waiting.answer_after(waiting.cancel)
         assert (raised.value.status, raised.value.code) == (404, "query_not_found")
+
+    async def it_is_queued_for_a_client_that_polls_the_gateway_that_sent_it(self, use, tenant):
+        waiting = Waiting(use, tenant)
+        waiting.forget()
+        waiting.gateway.deadlines = _Timers(waiting.query)
+        state = await state_in_time(tenant, waiting.query.query_id, waiting.gateway, follows=False)
+        assert (state.status, state.answer) == ("queued", None)
+
+    async def it_is_asked_for_again_at_another_gateway_that_has_just_found_redis(self, use, tenant):
+        waiting = Waiting(use, tenant)
+        waiting.forget()
+        waiting.gateway.deadlines = _Timers(None)
+        with pytest.raises(StoreUnavailable):
+            await state_in_time(tenant, waiting.query.query_id, waiting.gateway, follows=False)
 
     async def it_is_not_found_by_a_client_that_did_not_wait(self, use, tenant):
         waiting = Waiting(use, tenant)
