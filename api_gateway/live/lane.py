@@ -129,7 +129,7 @@ class Lane:
 
     def answer_unstored(self, query: Query) -> bool:
         """Have a query answered that Redis does not return, and its waiters woken with the answer, which is stored if Redis is
-        back by the query's deadline. Returns False if no process has room."""
+        back by then. Returns False if no process has room."""
         has_room = any(_load(process) < _MOST_OPEN for process in self._ready)
         return has_room and self.take(query, step="answer_unstored")
 

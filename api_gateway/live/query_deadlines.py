@@ -101,10 +101,12 @@ class Deadlines:
             self._spawn(self._see_to(timer.query, look))
 
     async def _see_to(self, query: Query, look: int) -> None:
-        """Send again what is lost of a query, or have the lane answer it while Redis or the broker is away."""
+        """Send again what is lost of a query. If a request waits for it, have the lane answer it while Redis or the broker
+        is away."""
 
         def answer_here(error: PipelineError) -> None:
-            is_here = self._answer_here(query)
+            name = wake_name("query", query.tenant_id, query.query_id)
+            is_here = self._wakes.is_awaited(name) and self._answer_here(query)
             event = "query_answered_here" if is_here else "query_not_sent_again"
             log.warning(event, query_id=query.query_id, tenant_id=query.tenant_id, code=error.code)
 

@@ -173,6 +173,10 @@ class Wakes:
         for waiter in tuple(self._waiters.get(name, ())):
             waiter.wake(answer)
 
+    def is_awaited(self, name: str) -> bool:
+        """Return whether a request waits for the name."""
+        return any(isinstance(waiter, Waiter) for waiter in self._waiters.get(name, ()))
+
     def wake_all(self) -> None:
         """Have all waiters read again: messages may have been missed."""
         for waiter in self._all():
