@@ -25,9 +25,10 @@ from pipeline.database.engines import (
 from pipeline.database.installation import confirm_redis
 from pipeline.database.redis_checks import check_redis
 from pipeline.errors import StoreMisconfigured, StoreUnavailable, WrongInstallation
+from pipeline.resources import Resources
 from pipeline.settings import Settings, load
 from pipeline.store_urls import for_celery
-from tests.conftest import scratch_databases
+from tests.conftest import make_tables, scratch_databases
 from tests.support.clients.operating import eventually
 from tests.support.servers import certificates, newer
 from tests.support.servers.brokers import own_guarded_rabbitmq, own_redis
@@ -227,6 +228,8 @@ def _kept(client: redis.Redis) -> bool:
 class DescribeAStandbyThatIsGivenAsThePrimary:
     def it_is_refused_with_the_name_of_the_setting(self, settings: Settings, says, tmp_path: Path):
         with scratch_databases(settings) as scratch, postgres_pair(tmp_path) as pair:
+            with closing(Resources(named(scratch, postgres_url=pair.url))) as use:
+                make_tables(use)
             eventually(pair.is_whole, within_s=30)
             first, second = (member.wire.port for member in pair.members if member.wire is not None)
             alone = named(scratch, postgres_url=pair.url.replace(f"127.0.0.1:{first},", ""))

@@ -38,6 +38,7 @@ def tls_front(
     listen = partial(asyncio.start_server, forward, port=port, ssl=None if of_postgres else context)
     with ExitStack() as ends:
         ends.callback(loop.close)
+        ends.callback(_end_all, loop)
         for address in addresses:
             ends.callback(loop.run_until_complete(listen(host=address)).close)
         thread = threading.Thread(target=loop.run_forever, daemon=True)
@@ -47,9 +48,19 @@ def tls_front(
         yield port
 
 
+def _end_all(loop: asyncio.AbstractEventLoop) -> None:
+    running = asyncio.all_tasks(loop)
+    for task in running:
+        task.cancel()
+    if running:
+        loop.run_until_complete(asyncio.wait(running))
+    loop.run_until_complete(asyncio.sleep(0.05))  # for the transports that they left
+
+
 async def _pump(source: StreamReader, target: StreamWriter) -> None:
     with suppress(OSError):
         while data := await source.read(65536):
             target.write(data)
             await target.drain()
-    target.close()
+    if not target.transport.is_closing():
+        target.close()
