@@ -100,7 +100,13 @@ class Gateway:
         self.assigner = make_assigner(settings)
         self.probes = Probes(settings, quick)
         self.live_workers = LiveWorkers(self.run, lambda: quick.heartbeats.all())
-        self.lane = Lane(settings.query_lane_processes, run=self.run_or_leave, spawn=self.spawn, use=resources)
+        self.lane = Lane(
+            settings.query_lane_processes,
+            run=self.run_or_leave,
+            spawn=self.spawn,
+            use=resources,
+            wake=self.wakes.wake,
+        )
         self.admission = Admission(self.live_workers.slots, spawn=self.spawn, usual_s=settings.query_deadline_ms / 1000)
         self.turns = Turns(settings.max_body_bytes, self.admission.hold_back)
         self.looking = asyncio.Semaphore(LOOKING)
@@ -112,6 +118,7 @@ class Gateway:
             spawn=self.spawn,
             is_here=self.lane.holds,
             finish_here=self.lane.finish,
+            answer_here=self.lane.answer_unstored,
             ended=lambda query: self.admission.ended(place_id(query.tenant_id, query.query_id)),
         )
         self.following = Following(JobSource(self.run, quick), self.wakes)

@@ -1,5 +1,6 @@
 """A gateway's own query process: `python -m workers.lane FD NUMBER`, started by `api_gateway.live.lane`. It reads ids
-from socket FD, writes answers to Redis with the workers' code, and ends with the socket."""
+from socket FD, writes answers to Redis with the workers' code, and ends with the socket. While Redis is away it reads
+queries and returns answers."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -18,8 +20,9 @@ from opentelemetry.trace import SpanKind
 
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.garbage import keep_for_good
+from pipeline.query.query_store import read_query
 from pipeline.retrieval import answer_query
-from pipeline.retrieval.answer_query import answer_in_process
+from pipeline.retrieval.answer_query import answer_before_storing, answer_in_process
 from pipeline.settings import settings
 from pipeline.telemetry import tracing
 from pipeline.telemetry.logs import configure_logging
@@ -62,19 +65,28 @@ class LaneProcess:
     def _pool(self, request: LaneRequest) -> ThreadPoolExecutor:
         if request.step == "finish":
             return self._finishing
-        return self._patient if request.patient else self._usual
+        # Threads for usual queries wait until they can store their answers.
+        return self._patient if request.patient or request.step == "answer_unstored" else self._usual
 
     def _answer(self, request: LaneRequest) -> None:
+        replies = [LaneReply(query_id=request.query_id, step=request.step)]
+
+        def reply(answer: bytes | None = None) -> None:
+            if replies:
+                self._send(replace(replies.pop(), answer="" if answer is None else answer.decode()))
+
         try:
             with _bound(request):
                 use = resources.for_queries()
                 channels = resources.channels()
                 if request.step == "finish":
                     answer_query.answer(request.tenant_id, request.query_id, use, channels)
+                elif request.step == "answer_unstored":
+                    answer_before_storing(read_query(request.query.encode()), use, channels, reply)
                 else:
                     answer_in_process(request.tenant_id, request.query_id, use, channels, worker=self._name)
         finally:
-            self._send(LaneReply(query_id=request.query_id, step=request.step))
+            reply()
             with self._ended:
                 self._open -= 1
                 self._ended.notify_all()

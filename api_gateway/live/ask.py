@@ -22,7 +22,7 @@ from api_gateway.live.query_deadlines import LAST_S
 from api_gateway.live.wakes import Waiter
 from api_gateway.resources.retrieval.query_body import to_query
 from pipeline.answer.result import RETRIEVAL_UNAVAILABLE, sent_problem
-from pipeline.errors import Unavailable
+from pipeline.errors import StoreUnavailable, Unavailable
 from pipeline.filters.readers import Principals
 from pipeline.outages import raise_for_outage
 from pipeline.query.compression import decompressed
@@ -98,8 +98,8 @@ async def await_answer(
     """Wait for the answer to a query that was sent. ``as_stored``: it may be compressed (`query.compression`).
 
     Return None if ``seconds`` end before its deadline, or if the gateway is about to stop. LAST_S after the deadline
-    return an answer even if Redis hangs: it then reports that nothing answered. A query that Redis has lost is answered
-    as failed. Raises Problem(404) for a cancelled query, and ClientDisconnect.
+    return an answer even if Redis hangs: it then reports that nothing answered. A query that Redis has lost by its
+    deadline is answered as failed. Raises Problem(404) for a cancelled query, and ClientDisconnect.
     """
     gateway = caller.gateway
 
@@ -158,7 +158,7 @@ async def send(
     receive: Receive | None = None,
 ) -> bytes | None:
     """Store a query and send it to the workers before its deadline, or serve it from the answer cache. If the caller
-    ``waits``, and the plan says so or the broker refuses the query, send it to the in-process lane instead.
+    ``waits``, and the plan says so or the broker or Redis refuses the query, send it to the in-process lane instead.
 
     Return the cached answer, or None if the query was sent; ``cache_control`` with no-cache or no-store bypasses the
     cache. The query waits up to ``patience_s`` seconds for a place; ``receive`` is the request's, after its body was read.
@@ -172,6 +172,7 @@ async def send(
     await gateway.admission.refuse_late(pool, query.tenant_id, left_s=query.deadline.left_s(), patience_s=patience_s)
     timer = gateway.deadlines.start(query)
     answer: bytes | None = None
+    sending: _Sending | None = None
     sent = False
     try:
         async with asyncio.timeout(_seconds_until(query.deadline_at)):
@@ -198,12 +199,17 @@ async def send(
             query, answer = sending.query, sending.answer
             if not sending.chord and answer is None and not gateway.lane.take(query):
                 await gateway.run_or_leave(_enqueue, query, gateway)
+        timer.opened(query)
         sent = True
     except TimeoutError:
         count_unsent(gateway.resources)
         detail = "The query could not be sent to the workers within its deadline: a store or the broker hangs."
         raise _unavailable(detail) from None
     except Unavailable:
+        # Without its preparation a query lacks the filter of its readers.
+        if waits and sending is not None and sending.is_prepared and gateway.lane.answer_unstored(sending.query):
+            sent = True
+            return None
         count_unsent(gateway.resources)
         raise
     finally:
@@ -252,7 +258,7 @@ class _Sending:
     chord: bool
     waits: bool
     answer: bytes | None = None
-    _is_prepared: bool = False
+    is_prepared: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -270,11 +276,11 @@ class _Sending:
         if "no-cache" not in directives:
             self.answer = gateway.answer_cache.answer(query)
         self.query = query if self.is_over else understand_at_once(query, gateway.resources)
-        self._is_prepared = True
+        self.is_prepared = True
 
     def attempt(self, place: Place) -> Verdict:
         """Store the query as it is understood if there is a place for it, and enqueue it if it goes to the workers."""
-        if not self._is_prepared:
+        if not self.is_prepared:
             self.prepare()
         if self.is_over:
             return Verdict.NOT_NEEDED
@@ -318,14 +324,17 @@ def current_state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> Q
 
 
 def state_of_sent(query: Query, gateway: Gateway) -> QueryState:
-    """Return the state of a query that was stored; failed if Redis has lost it, as by a restart. Blocking. Raises
-    Problem(404) if it was cancelled, or Unavailable."""
-    state = _state(query.tenant_id, query.query_id, gateway)
-    if state is not None:
-        return state
-    if not gateway.resources.queries(query.tenant_id).is_lost(query.query_id):
-        raise not_found()
-    return QueryState(query=query, status="failed", envelopes=(), elapsed_ms={}, answer=lost_answer(query))
+    """Return the state of a query that was stored; if Redis has lost it, as by a failover, queued until its deadline, since the
+    gateway that sent it opens it again, and failed afterwards. Blocking. Raises Problem(404) if it was cancelled, or
+    Unavailable."""
+    for _ in range(2):  # it may be opened again in between
+        state = _state(query.tenant_id, query.query_id, gateway)
+        if state is not None:
+            return state
+        if gateway.resources.queries(query.tenant_id).is_lost(query.query_id):
+            lost = QueryState(query=query, status="queued", envelopes=(), elapsed_ms={}, answer=None)
+            return replace(lost, status="failed", answer=lost_answer(query)) if query.deadline.has_passed else lost
+    raise not_found()
 
 
 def _state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> QueryState | None:
@@ -346,12 +355,23 @@ def followed_state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> 
 
 async def state_in_time(tenant_id: TenantId, query_id: QueryId, gateway: Gateway, *, follows: bool) -> QueryState:
     """Return the state of a query as ``current_state`` does, or as ``followed_state``. Raises Problem(503) LAST_S after its
-    deadline, where this gateway sent it and so knows the deadline though Redis hangs."""
+    deadline, where this gateway sent it and so knows the deadline though Redis hangs; StoreUnavailable for an unknown query
+    while the gateway that sent it may open it again."""
     read = followed_state if follows else current_state
     deadline_at = gateway.deadlines.of(tenant_id, query_id)
     try:
         async with asyncio.timeout(None if deadline_at is None else _seconds_until(deadline_at)):
-            return await gateway.run_or_leave(read, tenant_id, query_id, gateway)
+            try:
+                return await gateway.run_or_leave(read, tenant_id, query_id, gateway)
+            except Problem:  # gone
+                query = gateway.deadlines.sent(tenant_id, query_id)
+                if query is None and gateway.wakes.is_settled:
+                    raise
+                if query is None:
+                    raise StoreUnavailable(
+                        "Redis: it has just come back; a query that it lost may be opened again"
+                    ) from None
+                return await gateway.run_or_leave(state_of_sent, query, gateway)
     except TimeoutError:
         raise _unavailable("The store that holds the answer did not respond by the query's deadline.") from None
 

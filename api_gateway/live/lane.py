@@ -1,7 +1,8 @@
 """The in-process lane: processes of this gateway that answer queries with the code of the workers, without the broker.
 
 The event loop's interpreter computes nothing (decision 38); it sends ids over a socket to a process of its own, which
-stores the answer in Redis as a worker does (decision 50). If the lane fails, the chord answers.
+stores the answer in Redis as a worker does (decision 50). If the lane fails, the chord answers. A query that Redis does not
+return is sent itself, and its answer comes back over the socket (decision 126).
 """
 
 import asyncio
@@ -19,8 +20,9 @@ import structlog
 
 import pipeline
 from pipeline.outages import tolerate_outage
+from pipeline.query.compression import compressed
 from pipeline.query.request import Query
-from pipeline.records import QueryId
+from pipeline.query.wake_names import wake_name
 from pipeline.resources import Resources
 from pipeline.telemetry import tracing
 from workers import dispatch
@@ -37,6 +39,7 @@ _LOOK_S: Final = 1.0
 _AGAIN_S: Final = (0.2, 1.0, 5.0)  # before a process is restarted, longer each time it dies young
 _YOUNG_S: Final = 20.0
 _STOP_S: Final = 6.0  # for running queries when the gateway stops
+_LONGEST_REPLY: Final = 64 * 1024 * 1024  # bytes, with an answer
 _LEAST_S: Final = 0.05  # before its deadline a query is worth sending again
 _WITHHELD: Final = frozenset({"CHORDWISE_ADMIN_KEY", "CHORDWISE_OIDC"})
 
@@ -55,33 +58,30 @@ class LaneFacts:
 
 @dataclass(slots=True, eq=False)
 class _Process:
-    """A ready process and its queries, each with the number of times it was sent to any process."""
+    """A ready process and the steps of queries that it holds, each with the number of times it was sent to any process."""
 
     pid: int
     writer: asyncio.StreamWriter
-    queries: dict[QueryId, tuple[Query, int]] = field(default_factory=dict)
+    queries: dict[tuple[str, Step], tuple[Query, int]] = field(default_factory=dict)
 
     def send(self, step: Step, query: Query) -> None:
-        request = LaneRequest(
-            step=step,
-            tenant_id=query.tenant_id,
-            query_id=query.query_id,
-            request_id=query.request_id,
-            patient=dispatch.waits_for_model(query),
-            headers=tracing.outgoing(),
-        )
-        self.writer.write(request.line())
+        patient = dispatch.waits_for_model(query)
+        self.writer.write(LaneRequest.of(query, step, patient=patient, headers=tracing.outgoing()).line())
 
 
 class Lane:
     """The processes of this gateway, all used on its event loop. ``run`` calls a blocking function in a thread;
-    ``spawn`` runs a coroutine beside the others."""
+    ``spawn`` runs a coroutine beside the others; ``wake`` is called with the name of a query and its answer if Redis does not
+    bring it."""
 
-    def __init__(self, processes: int, *, run: Run, spawn: Spawn, use: Resources) -> None:
+    def __init__(
+        self, processes: int, *, run: Run, spawn: Spawn, use: Resources, wake: Callable[[str, bytes], object]
+    ) -> None:
         self._wanted = processes
         self._run = run
         self._spawn = spawn
         self._use = use
+        self._wake = wake
         self._ready: list[_Process] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._closing = False
@@ -118,25 +118,31 @@ class Lane:
             return False
         return True
 
-    def take(self, query: Query, *, sent: int = 1) -> bool:
+    def take(self, query: Query, *, sent: int = 1, step: Step = "answer") -> bool:
         """Send an open query to the process that holds the fewest. Returns False if there is none."""
         if not self._ready:
             return False
         process = min(self._ready, key=_load)
-        process.queries[query.query_id] = query, sent
-        process.send("answer", query)
+        process.queries[query.query_id, step] = query, sent
+        process.send(step, query)
         return True
+
+    def answer_unstored(self, query: Query) -> bool:
+        """Have a query answered that Redis does not return, and its waiters woken with the answer, which is stored if Redis is
+        back by then. Returns False if no process has room."""
+        has_room = any(_load(process) < _MOST_OPEN for process in self._ready)
+        return has_room and self.take(query, step="answer_unstored")
 
     def holds(self, query: Query) -> bool:
         """Return whether a process answers the query."""
-        return any(query.query_id in process.queries for process in self._ready)
+        return any((query.query_id, "answer") in process.queries for process in self._ready)
 
     def finish(self, query: Query) -> bool:
         """Have a query that the lane holds answered from the results so far, by another process. Returns False if it
         holds no such query, or if no other process is ready."""
         if not self.holds(query):
             return False
-        others = [process for process in self._ready if query.query_id not in process.queries]
+        others = [process for process in self._ready if (query.query_id, "answer") not in process.queries]
         if others:
             min(others, key=_load).send("finish", query)
         return bool(others)
@@ -181,7 +187,7 @@ class Lane:
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,  # Ctrl-C stops the gateway, which stops this process
             )
-        reader, writer = await asyncio.open_connection(sock=ours)
+        reader, writer = await asyncio.open_connection(sock=ours, limit=_LONGEST_REPLY)
         try:
             await self._read_replies(_Process(pid=running.pid, writer=writer), reader, number)
         finally:
@@ -211,8 +217,9 @@ class Lane:
                 if not line:
                     return
                 reply = LaneReply.read(line)
-                if reply.step == "answer":  # otherwise another process still holds it
-                    process.queries.pop(QueryId(reply.query_id), None)
+                query, _ = process.queries.pop((reply.query_id, reply.step), (None, 0))  # none for "finish"
+                if query is not None and reply.answer:
+                    self._wake(wake_name("query", query.tenant_id, query.query_id), compressed(reply.answer.encode()))
             log.error("lane_process_stuck", number=number, process=process.pid, queries=len(process.queries))
         except (TimeoutError, ConnectionError) as error:
             log.warning("lane_process_lost", number=number, process=process.pid, error=type(error).__name__)
@@ -220,8 +227,9 @@ class Lane:
             if process in self._ready:
                 self._ready.remove(process)
             if not self._closing:
-                for query, sent in process.queries.values():
-                    self._send_again(query, sent)
+                for (_, step), (query, sent) in process.queries.items():
+                    if step == "answer":
+                        self._send_again(query, sent)
 
     def _is_stuck(self, process: _Process) -> bool:
         latest = time.time() - _OVERDUE_S

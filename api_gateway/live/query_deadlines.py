@@ -1,5 +1,5 @@
-"""Timers for the queries that this process has sent, or whose clients wait here: send lost messages again, ask a worker to
-finish an overdue query, then fail the query.
+"""Timers for the queries that this process has sent, or whose clients wait here: send lost messages again, open a query again
+that Redis has lost, ask a worker to finish an overdue one, then fail it.
 
 Each query has a timer from the moment it is sent until its answer is announced, whether or not a client waits for it.
 So a lost task costs its channel and not the answer, and an outage is counted even if no client asks for the result.
@@ -16,7 +16,9 @@ from weakref import WeakValueDictionary
 import structlog
 
 from api_gateway.live.wakes import Wakes
-from pipeline.outages import tolerate_outage
+from pipeline.errors import PipelineError, QuotaExceeded
+from pipeline.outages import OutageTolerated, tolerate_outage
+from pipeline.query.places import Verdict
 from pipeline.query.request import Query
 from pipeline.query.understanding import QueryState
 from pipeline.query.wake_names import wake_name
@@ -45,8 +47,8 @@ Spawn = Callable[[Coroutine[Any, Any, None]], None]
 class Deadlines:
     """Timers by query, on the event loop. ``run`` calls a blocking function in a thread; ``unserved`` returns those of
     the given queues that no worker consumes; ``spawn`` runs a coroutine beside the others; ``is_here``: whether the in-process
-    lane holds a query, which ``finish_here`` has finished, returning False for any other; ``ended`` is called when a timer
-    stops."""
+    lane holds a query, which ``finish_here`` has finished, returning False for any other; ``answer_here`` has the lane answer
+    a query that Redis does not return, unless it cannot; ``ended`` is called when a timer stops."""
 
     def __init__(
         self,
@@ -58,6 +60,7 @@ class Deadlines:
         spawn: Spawn,
         is_here: Callable[[Query], bool] = lambda _: False,
         finish_here: Callable[[Query], bool] = lambda _: False,
+        answer_here: Callable[[Query], bool] = lambda _: False,
         ended: Callable[[Query], object] = lambda _: None,
     ) -> None:
         self._wakes = wakes
@@ -67,6 +70,7 @@ class Deadlines:
         self._use = use
         self._is_here = is_here
         self._finish_here = finish_here
+        self._answer_here = answer_here
         self._ended = ended
         self._timers: WeakValueDictionary[str, Timer] = WeakValueDictionary()
 
@@ -80,37 +84,65 @@ class Deadlines:
     def follow(self, query: Query) -> None:
         """Start the timer of a query whose client waits here, unless it runs: the gateway that sent it may hang, or be gone."""
         if self.of(query.tenant_id, query.query_id) is None:
-            self.start(query)
+            self.start(query).opened(query)
 
     def of(self, tenant_id: TenantId, query_id: QueryId) -> float | None:
         """Return the deadline of a query whose timer runs in this process, in seconds since the epoch."""
         timer = self._timers.get(wake_name("query", tenant_id, query_id))
         return None if timer is None else timer.query.deadline_at
 
-    def _look(self, timer: Timer, look: int) -> None:
-        if not self._is_here(timer.query):
-            self._spawn(self._send_again(timer.query, look))
+    def sent(self, tenant_id: TenantId, query_id: QueryId) -> Query | None:
+        """Return a query that was stored and whose timer runs in this process."""
+        timer = self._timers.get(wake_name("query", tenant_id, query_id))
+        return timer.query if timer is not None and timer.is_open else None
 
-    async def _send_again(self, query: Query, look: int) -> None:
-        """Send again what no worker is at work on, by another queue at each look, that of other processes first: headers, or
-        the answer of a query all of whose channels have reported. They may have been given to a worker that hangs, or that
-        cannot be reached, as with a node of the broker that hangs."""
-        ids: dict[str, Any] = {"query_id": query.query_id, "tenant_id": query.tenant_id}
-        with tolerate_outage(log.warning, "query_not_sent_again", **ids):
+    def _look(self, timer: Timer, look: int) -> None:
+        if timer.is_open:
+            self._spawn(self._see_to(timer.query, look))
+
+    async def _see_to(self, query: Query, look: int) -> None:
+        """Send again what is lost of a query. If a request waits for it, have the lane answer it while Redis or the broker
+        is away."""
+
+        def answer_here(error: PipelineError) -> None:
+            name = wake_name("query", query.tenant_id, query.query_id)
+            is_here = self._wakes.is_awaited(name) and self._answer_here(query)
+            event = "query_answered_here" if is_here else "query_not_sent_again"
+            log.warning(event, query_id=query.query_id, tenant_id=query.tenant_id, code=error.code)
+
+        with OutageTolerated(answer_here, also=(QuotaExceeded,)):
             now = time.time()
             state = await self._run(self._use.queries(query.tenant_id).state, query.query_id)
-            if state is None or state.answer is not None:
-                return
-            waiting = [channel for channel in query.channels if not _is_asked(state, channel, now)]
-            if not waiting and not _is_left(state, now):
-                return
-            served = await self._served()
-            queue = served[(look + 1) % len(served)]
-            log.warning("query_sent_again", **ids, channels=waiting)
-            if waiting:
-                await self._run(dispatch.ask_again, state.query, waiting, queue, now)
-            else:
-                await self._run(dispatch.finish, state.query, queue)
+            if state is None:
+                await self._open_again(query)
+            elif state.answer is None and not self._is_here(query):
+                await self._send_again(state, look, now)
+
+    async def _open_again(self, query: Query) -> None:
+        """Open a query again that Redis has lost, unless another gateway has, and send it to the workers. Raises Unavailable or
+        QuotaExceeded."""
+        queries = self._use.queries(query.tenant_id)
+        if not await self._run(queries.is_lost, query.query_id):
+            return
+        if await self._run(queries.open, query, waits=self._wakes.own_channel) is Verdict.TAKEN:
+            log.warning("query_opened_again", query_id=query.query_id, tenant_id=query.tenant_id)
+            await self._run(dispatch.ask, query)
+
+    async def _send_again(self, state: QueryState, look: int, now: float) -> None:
+        """Send again what no worker is at work on, by another queue at each look, that of other processes first: headers, or
+        the answer of a query all of whose channels have reported. They may have been given to a worker that hangs, or that
+        cannot be reached, as with a node of the broker that hangs. ``now``: when the state was read. Raises Unavailable."""
+        query = state.query
+        waiting = [channel for channel in query.channels if not _is_asked(state, channel, now)]
+        if not waiting and not _is_left(state, now):
+            return
+        served = await self._served()
+        queue = served[(look + 1) % len(served)]
+        log.warning("query_sent_again", query_id=query.query_id, tenant_id=query.tenant_id, channels=waiting)
+        if waiting:
+            await self._run(dispatch.ask_again, query, waiting, queue, now)
+        else:
+            await self._run(dispatch.finish, query, queue)
 
     async def _served(self) -> Sequence[Queue]:
         """Return the queues that have workers for a query; all of them if none has."""
@@ -164,7 +196,8 @@ def _is_left(state: QueryState, now: float) -> bool:
 
 class Timer:
     """One query's timer. It calls ``look`` with the number of the look at half of the time, and again each time that half of
-    the rest is over, then ``due``. It announces the answer under the name on which the waiting requests are woken."""
+    the rest is over, then ``due``. It announces the answer under the name on which the waiting requests are woken.
+    ``is_open``: the query was stored."""
 
     __slots__ = (
         "__weakref__",
@@ -176,6 +209,7 @@ class Timer:
         "_name",
         "_wakes",
         "is_answered",
+        "is_open",
         "query",
     )
 
@@ -189,7 +223,7 @@ class Timer:
     ) -> None:
         self.query = query
         self._look, self._due, self._ended = look, due, ended
-        self.is_answered = False
+        self.is_answered = self.is_open = False
         self._wakes = wakes
         self._name = wake_name("query", query.tenant_id, query.query_id)
         wakes.add(self._name, self)  # itself: a callback that is held here would be garbage in a cycle, with the query
@@ -207,6 +241,14 @@ class Timer:
     def _look_next(self, looks: int) -> None:
         self._handle = self._wait(looks + 1)
         self._look(self, looks)
+
+    def opened(self, query: Query) -> None:
+        """Note that the query was stored, as it is there."""
+        self.query, self.is_open = query, True
+
+    def look_again(self) -> None:
+        """Look at once whether Redis, which is back, has lost the query."""
+        self._look(self, 0)
 
     def stop(self) -> None:
         """Cancel the timer."""

@@ -28,6 +28,7 @@ MOST_WAITERS = 10_000
 _SHARE = 4  # a tenant may use a fourth of the places
 _LISTEN_S = 2.0  # a silent connection is pinged this often: a dead one has answers come at their deadlines
 _BACKOFF_S = (0.05, 0.2, 0.5, 1.0, 2.0)
+_SETTLES_S = _BACKOFF_S[-1] + 0.5  # until each gateway is connected and has opened again what Redis lost
 
 
 class Waiter:
@@ -43,6 +44,10 @@ class Waiter:
     def wake(self, answer: bytes | None = None) -> None:
         """Wake the waiter, with the answer that it waits for if the message brought it."""
         self.brought = answer or self.brought
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Wake the waiter."""
         if not self._woken.done():
             self._woken.set_result(None)
 
@@ -54,10 +59,13 @@ class Waiter:
 
 
 class Listener(Protocol):
-    """An object that works when it is woken, instead of waiting. ``wake_all`` does not wake it."""
+    """An object that works when it is woken, instead of waiting."""
 
     def wake(self, _answer: bytes | None = None, /) -> None:
         """Do what is to be done, perhaps with the answer that the message brought."""
+
+    def look_again(self) -> None:
+        """Do what is to be done after messages may have been missed."""
 
 
 class Callback:
@@ -69,6 +77,10 @@ class Callback:
         self._callback = callback
 
     def wake(self, _answer: bytes | None = None, /) -> None:
+        """Call the function."""
+        self._callback()
+
+    def look_again(self) -> None:
         """Call the function."""
         self._callback()
 
@@ -84,11 +96,17 @@ class Wakes:
         self._most_waiters = most_waiters
         self._released = False
         self.listening = False  # whether the subscription works; if not, each waiter polls
+        self._settles_at = math.inf
 
     @property
     def released(self) -> bool:
         """Whether all waiting has ended because the process is stopping."""
         return self._released
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether Redis has been there for so long that what it has lost by a failover is back."""
+        return self.listening and asyncio.get_running_loop().time() > self._settles_at
 
     @property
     def count(self) -> int:
@@ -155,11 +173,14 @@ class Wakes:
         for waiter in tuple(self._waiters.get(name, ())):
             waiter.wake(answer)
 
+    def is_awaited(self, name: str) -> bool:
+        """Return whether a request waits for the name."""
+        return any(isinstance(waiter, Waiter) for waiter in self._waiters.get(name, ()))
+
     def wake_all(self) -> None:
-        """Wake all waiters to read again: messages may have been missed."""
+        """Have all waiters read again: messages may have been missed."""
         for waiter in self._all():
-            if isinstance(waiter, Waiter):
-                waiter.wake()
+            waiter.look_again()
 
     def _all(self) -> list[Waiter | Listener]:
         return list(chain.from_iterable(self._waiters.values()))
@@ -224,6 +245,7 @@ class Wakes:
                     async with asyncio.timeout(_LISTEN_S):  # the login to a frozen Redis has no limit of its own
                         await pubsub.subscribe(WAKE_CHANNEL, *filter(None, [self.own_channel]))
                     self.listening = True
+                    self._settles_at = asyncio.get_running_loop().time() + (_SETTLES_S if failures else 0.0)
                     self.wake_all()
                     if failures:
                         log.info("wake_channel_restored", failures=failures)

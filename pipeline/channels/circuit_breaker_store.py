@@ -115,6 +115,7 @@ CIRCUITS = "chordwise:circuits"
 OPENED = "chordwise:circuits:opened"  # counts of openings of each channel's circuits, ever
 
 _FRESH_S = 1.0
+_PATIENCE_S = 0.2  # a query that waits for a Redis that hangs has less time for its channels
 _FORGOTTEN_AFTER_S = 600.0  # older failures are ignored
 _TRIES = 4
 
@@ -154,9 +155,9 @@ class Breakers:
         self._longest_s = limits.open_s + WORST_SKEW_S
         self._meter = meter
         self._clock = clock
-        # Until the first reading has ended, every circuit counts as closed. One caller waits for each reading.
+        # Until the first reading has ended, every circuit counts as closed. One caller waits for each reading, but not long.
         self._circuits: RefreshingValue[dict[str, Circuit]] = RefreshingValue(
-            self._read_circuits, fresh_s=_FRESH_S, initial=({},), clock=clock
+            self._read_circuits, fresh_s=_FRESH_S, initial=({},), patience_s=_PATIENCE_S, clock=clock
         )
         self._writing = threading.Lock()
 

@@ -71,9 +71,10 @@ end
 """
 
 # Stores a query with an estimate of the bytes that it will take and the number of its parts, unless the bytes are more
-# than the tenant has left, or the place that it needs is taken. Returns nothing, the bytes in use and the seconds until
-# there is space, or a `Verdict`.
+# than the tenant has left, the place that it needs is taken, or it needs none and is open. Returns nothing, the bytes in use
+# and the seconds until there is space, or a `Verdict`.
 _OPEN = f"""{ACCOUNT}{TAKE_PLACE}
+if not KEYS[3] and redis.call('EXISTS', KEYS[1]) == 1 then return {Verdict.NOT_NEEDED:d} end
 local used, slots = used_of(KEYS[2])
 local limit, reserved = tonumber(ARGV[6]), tonumber(ARGV[7]) + #ARGV[1]
 if limit > 0 and used + reserved > limit then return {{used, wait_for(slots, used + reserved - limit)}} end
@@ -218,9 +219,9 @@ class Queries:
         self._memory = memory
 
     def open(self, query: Query, place: Place | None = None, *, waits: str = "") -> Verdict:
-        """Store a query before it is sent to the channels, unless the ``place`` that it needs is taken. ``waits``: the channel
-        of the gateway whose client waits for the answer, on which it is sent (`wake_names.own_channel`). Raises
-        QuotaExceeded if the tenant has no space for it, StoreFull if nobody has."""
+        """Store a query before it is sent to the channels, unless the ``place`` that it needs is taken; without one, unless
+        it is stored. ``waits``: the channel of the gateway whose client waits for the answer, on which it is sent
+        (`wake_names.own_channel`). Raises QuotaExceeded if the tenant has no space for it, StoreFull if nobody has."""
         ttl_s = max(self._ttl_s, self._cached_s) if query.cache_key else self._ttl_s
         with redis_errors():
             refused = self._redis.eval(*self._opening(query, place, ttl_s=ttl_s, waits=waits))
@@ -333,12 +334,14 @@ class Queries:
             return bool(self._redis.eval(*self._answering(query, answer, status, note, keep, trace)))
 
     def open_answered(self, query: Query, answer: bytes, *, note: AuditRow) -> None:
-        """Store a query together with its answer, in one round trip. Raises as `open` does."""
+        """Store a query together with its answer, in one round trip, or the answer alone to one that is open. Raises as `open`
+        does."""
         with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
             pipe.eval(*self._opening(query, ttl_s=self._ttl_s))
             pipe.eval(*self._answering(query, answer, "succeeded", note))  # does nothing if it was not opened
             refused, _ = pipe.execute()
-        self._admit(query, refused)
+        if not isinstance(refused, int):
+            self._admit(query, refused)
 
     def cached_answer(self, cache_key: str) -> bytes | None:
         """Return the cached answer under this key, or None if it has expired."""

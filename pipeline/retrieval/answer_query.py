@@ -5,7 +5,7 @@ stores the failure. `answer_in_process` does all of it in one process, with the 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import structlog
 from tenacity import Retrying, retry_if_exception_type, retry_if_not_exception_type, wait_random
@@ -13,7 +13,8 @@ from tenacity import Retrying, retry_if_exception_type, retry_if_not_exception_t
 from pipeline.answer.ended_query import NOT_TAKEN, UNDERSTAND, EndedQuery, TaskRun
 from pipeline.answer.result import Answer
 from pipeline.channels.channel import ASKED, AbsentChannel, Channel
-from pipeline.errors import CircuitOpen, StoreFull, StoreMisconfigured, StoreUnavailable
+from pipeline.errors import CircuitOpen, QuotaExceeded, StoreFull, StoreMisconfigured, StoreUnavailable
+from pipeline.outages import tolerate_outage
 from pipeline.query.plan import Lane
 from pipeline.query.request import Envelope, Query
 from pipeline.query.understanding import ChannelRun, QueryState
@@ -164,9 +165,34 @@ def _composed(
 def answer_unstored(
     query: Query, use: Resources, channels: Mapping[ChannelName, Channel], *, pause: Callable[[], float]
 ) -> Answer:
-    """Answer a query that Redis does not hold, as the tasks of its chord do, with the same breakers, bulkhead, metrics and log
-    lines. The caller stores the answer. ``pause`` is called before each step and returns its seconds, which are none of the
-    query's time. Never raises for a dependency."""
+    """Answer a query that Redis does not hold, as the tasks of its chord do, with the same breakers, bulkhead, metrics and
+    log lines. The caller stores the answer. The channels are asked one after the other; ``pause`` is called before each step
+    and returns its seconds, which are none of the query's time. Never raises for a dependency."""
+    arrived, answer = _answered(query, use, channels, pause)
+    keep_trace(arrived, answer, use)
+    return answer
+
+
+def answer_before_storing(
+    query: Query, use: Resources, channels: Mapping[ChannelName, Channel], send: Callable[[bytes], object]
+) -> None:
+    """Answer a query that Redis does not return, as `answer_unstored` does with all channels at once, and ``send`` the answer.
+    Then store both, unless Redis is still away or has an answer."""
+    arrived, answer = _answered(query, use, channels, None)
+    rendered = render(answer)
+    send(rendered)
+    ids: dict[str, Any] = {"query_id": query.query_id, "tenant_id": query.tenant_id}
+    with tolerate_outage(log.warning, "answer_not_stored", also=(QuotaExceeded,), **ids):
+        use.queries(query.tenant_id).open_answered(query, rendered, note=search_row(query, answer, use))
+        keep_trace(arrived, answer, use)
+
+
+def _answered(
+    query: Query,
+    use: Resources,
+    channels: Mapping[ChannelName, Channel],
+    pause: Callable[[], float] | None,
+) -> tuple[Arrived, Answer]:
     understanding = start_call(ask_model, query, use) if query.model_steps else None
 
     def ask(name: ChannelName) -> tuple[Envelope, float]:
@@ -177,10 +203,10 @@ def answer_unstored(
         return envelope, elapsed_ms
 
     results: dict[ChannelName, tuple[Envelope, float]] = {}
-    for name in query.channels:
-        query = _delayed(query, pause())
-        results |= side_by_side(query, ask, [name])
-    query = _delayed(query, pause())
+    for names in [query.channels] if pause is None else [(name,) for name in query.channels]:
+        query = _delayed(query, pause)
+        results |= side_by_side(query, ask, names)
+    query = _delayed(query, pause)
     state = QueryState(
         query=query,
         status="running",
@@ -192,11 +218,11 @@ def answer_unstored(
     arrived, answer = _composed(state, use, channels, lane="in_process")
     measure_answer(query, answer, use.meter, by_tenant=use.settings.metrics_tenants)
     log_answer(query, answer, first=True)
-    keep_trace(arrived, answer, use)
-    return answer
+    return arrived, answer
 
 
-def _delayed(query: Query, seconds: float) -> Query:
+def _delayed(query: Query, pause: Callable[[], float] | None) -> Query:
+    seconds = 0.0 if pause is None else pause()
     return replace(query, created_at=query.created_at + seconds, deadline_at=query.deadline_at + seconds)
 
 

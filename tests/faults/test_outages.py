@@ -412,38 +412,32 @@ class DescribeAFrozenStore:
         assert all(f'chordwise_store_up{{store="{name}"}} 1.0' in page for name in others), page
 
 
-FORGOTTEN_WITHIN_S = 3.0  # a second until the gateway is connected again, and some for a busy machine
-
-
 class DescribeQueriesThatRedisHasLost:
-    def it_fails_them_at_once_and_calls_none_cancelled(self, stack):
+    def it_opens_them_again_and_calls_none_cancelled_or_failed(self, stack):
         stack.heal()
 
         def body(question: str) -> dict[str, object]:
-            return {"query_text": _unheard(question), "namespaces": [NAMESPACE], "deadline_ms": 5_000}
+            return {"query_text": _unheard(question), "namespaces": [NAMESPACE], "deadline_ms": 6_000}
 
-        def failed() -> float:
-            return sum(value for (status, _), value in stack.counted().items() if status == "failed")
-
-        before = failed()
-        with stack.worker_held(), ThreadPoolExecutor(3) as pool:
-            where = stack.client.post("/v1/queries", json=body("photovoltaic panels")).headers["Location"]
-            waited = pool.submit(stack.client.post, "/v1/rag/query", json=body("绿茶用多少度的水"))
-            polled = pool.submit(stack.client.get, where, params={"wait": 10})
-            followed = pool.submit(stack.client.get, f"{where}/events")
-            time.sleep(0.5)
-            assert stack.forget_queries() >= 2
-            began = time.monotonic()
-            for response in (waited.result(), polled.result()):
+        with ThreadPoolExecutor(3) as pool:
+            with stack.worker_held():
+                where = stack.client.post("/v1/queries", json=body("photovoltaic panels")).headers["Location"]
+                waited = pool.submit(stack.client.post, "/v1/rag/query", json=body("绿茶用多少度的水"))
+                polled = pool.submit(stack.client.get, where, params={"wait": 10})
+                followed = pool.submit(stack.client.get, f"{where}/events")
+                time.sleep(0.5)
+                assert stack.forget_queries() >= 2
+                read = stack.client.get(where)
+                assert (read.status_code, read.json().get("status", read.json().get("code"))) in (
+                    (200, "queued"),
+                    (503, "store_unavailable"),  # the gateway's connections were cut
+                )
+            for response, document in ((waited.result(), "tea"), (polled.result(), "solar")):
                 assert response.status_code == 200, response.text
                 answer = response.json()
-                assert (answer["status"], answer["error"]["code"]) == ("failed", "retrieval_unavailable")
-                losses = {(lost["part"], lost["code"]) for lost in answer["stats"]["degradations"]}
-                assert losses == {("keyword", "query_lost"), ("semantic", "query_lost")}
-            assert time.monotonic() - began < FORGOTTEN_WITHIN_S
+                assert (answer["status"], answer["stats"]["degradations"]) == ("succeeded", [])
+                assert answer["chunks"][0]["document_id"] == document
             events = followed.result().text
             assert "event: finished" in events
+            assert '"status":"succeeded"' in events
             assert "event: cancelled" not in events
-            gone = stack.client.get(where)
-            assert (gone.status_code, gone.json()["code"]) == (404, "query_not_found")
-        eventually(lambda: failed() >= before + 2, within_s=20)

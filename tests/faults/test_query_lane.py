@@ -102,6 +102,40 @@ class DescribeTheLaneDuringAnOutage:
         _answered(found, "photovoltaic panels", lane="in_process")
         assert took_s < DEADLINE_S
 
+    @pytest.mark.parametrize("fault", ["stopped", "frozen"])
+    @pytest.mark.parametrize("lane", ["chord", "in_process"])
+    def it_answers_what_is_under_way_while_redis_is_away(self, stack, lane, fault):
+        """The queries wait for the model when Redis goes, and for longer than half of their time."""
+        stack.client.put("/v1/profiles/patient", json={"config": {"lane": lane}}).raise_for_status()
+        body = {"namespaces": [NAMESPACE], "deadline_ms": 4000, "profile": "patient"}
+
+        def run() -> None:
+            stack.break_("model", "frozen")
+            with ThreadPoolExecutor(len(QUESTIONS)) as pool:
+                began = time.monotonic()
+                asked = {
+                    document: pool.submit(
+                        stack.client.post,
+                        "/v1/rag/query",
+                        json={**body, "query_text": f"{question} {uuid.uuid4().hex[:8]}"},
+                    )
+                    for question, document in QUESTIONS.items()
+                }
+                time.sleep(0.25)
+                stack.break_("redis", fault)
+                stack.proxies["model"].heal()
+                for document, future in asked.items():
+                    response = future.result()
+                    took_s = time.monotonic() - began
+                    assert response.status_code == 200, response.text
+                    found = response.json()
+                    assert found["status"] == "succeeded", found["stats"]
+                    assert found["chunks"][0]["document_id"] == document
+                    assert took_s <= 4.0 + LATE_S
+            stack.heal()
+
+        in_two_tries(run)
+
     @pytest.mark.parametrize("part", ["mysql", "postgres"])
     def it_loses_what_the_chord_loses_and_is_as_punctual(self, stack, part: Part):
         def run() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,18 +14,29 @@ from kombu import Connection
 from sqlalchemy import make_url, text
 
 from compose.localstack.progress import Failure
-from pipeline.database.engines import mysql_engine, mysql_errors, redis_client, redis_errors
+from pipeline.database.engines import (
+    mysql_engine,
+    mysql_errors,
+    postgres_engine,
+    postgres_errors,
+    redis_client,
+    redis_errors,
+)
 from pipeline.database.installation import confirm_redis
 from pipeline.database.redis_checks import check_redis
 from pipeline.errors import StoreMisconfigured, StoreUnavailable, WrongInstallation
+from pipeline.resources import Resources
 from pipeline.settings import Settings, load
 from pipeline.store_urls import for_celery
+from tests.conftest import make_tables, scratch_databases
 from tests.support.clients.operating import eventually
 from tests.support.servers import certificates, newer
 from tests.support.servers.brokers import own_guarded_rabbitmq, own_redis
 from tests.support.servers.clusters import NAME, WatchedRedis, two_mariadbs, watched_redis
 from tests.support.servers.lying_sentinel import lying_sentinel
 from tests.support.servers.own_stores import own_mariadb
+from tests.support.servers.standby import postgres_pair
+from tests.support.servers.tls_front import tls_front
 from workers.transport import use_these
 
 _FITS, _DOES_NOT = "127.0.0.1", "127.0.0.2"  # both are loopback; certificates of tests name the first alone
@@ -53,6 +65,54 @@ class DescribeACertificateThatFitsOneNode:
             with pytest.raises(StoreMisconfigured, match="certificate") as raised:
                 ask(_DOES_NOT, _DOES_NOT)
             assert str(url.password) not in str(raised.value)
+
+    def it_passes_over_the_other_postgresql_and_names_the_reason_if_none_fits(self, settings: Settings, tmp_path: Path):
+        files = certificates.make(tmp_path)
+        own = make_url(settings.postgres_url.get_secret_value())
+        with tls_front(files, own.port or 5432, (_FITS, _DOES_NOT), of_postgres=True) as port:
+
+            def ask(*hosts: str) -> str:
+                named_hosts = ",".join(f"{host}:{port}" for host in hosts)
+                query = f"sslmode=verify-full&sslrootcert={files.authority}"
+                address = f"postgresql+psycopg://{own.username}:{own.password}@{named_hosts}/{own.database}?{query}"
+                engine = postgres_engine(named(settings, postgres_url=address))
+                try:
+                    with postgres_errors(), engine.connect() as connection:
+                        return str(connection.connection.driver_connection.info.host)  # type: ignore[union-attr]
+                finally:
+                    engine.dispose()
+
+            assert ask(_DOES_NOT, _FITS) == _FITS
+            with pytest.raises(StoreMisconfigured, match="certificate") as raised:
+                ask(_DOES_NOT, _DOES_NOT)
+            assert str(own.password) not in str(raised.value)
+
+    def it_passes_over_the_other_sentinel_and_names_the_reason_if_the_server_does_not_fit(
+        self, settings: Settings, tmp_path: Path
+    ):
+        files, server = certificates.make(tmp_path), own_redis(tmp_path)
+        server.start()
+        address, both = urlsplit(server.url), (_FITS, _DOES_NOT)
+        try:
+            with (
+                tls_front(files, address.port or 0, both) as port,
+                lying_sentinel(port) as sentinel,
+                tls_front(files, sentinel.port, both) as at,
+            ):
+                hosts = f"{_DOES_NOT}:{at},{_FITS}:{at}"
+                url = f"rediss+sentinel://:{address.password}@{hosts}/{NAME}/0?ssl_ca_certs={files.authority}"
+                own = named(settings, redis_url=url).model_copy(update={"broker_url": None})
+                with closing(redis_client(own)) as client:
+                    assert client.set("of-a-certificate", "1")
+                sentinel.host = _DOES_NOT  # promoted
+                with closing(redis_client(own)) as client:
+                    with pytest.raises(StoreMisconfigured, match="certificate") as raised, redis_errors():
+                        client.get("of-a-certificate")
+                    assert str(address.password) not in str(raised.value)
+                    sentinel.host = _FITS
+                    assert client.get("of-a-certificate") == b"1"
+        finally:
+            server.close()
 
     def it_passes_over_the_other_rabbitmq(self, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         use_these()
@@ -132,6 +192,51 @@ class DescribeASentinelThatLies:
                     assert client.keys() == [b"chordwise:installation"]
         finally:
             other.close()
+
+
+@pytest.mark.thorough
+class DescribeSentinelsWithoutAMajority:
+    def it_refuses_until_one_of_them_is_back_and_loses_nothing(self, settings: Settings, watched: WatchedRedis):
+        eventually(watched.is_followed, within_s=60)
+        own = named(settings, redis_url=watched.url).model_copy(update={"broker_url": None})
+        lost = [*watched.sentinels[:2], watched.servers[watched.primary()]]
+        with closing(redis_client(own)) as client:
+            client.set("before", "kept")
+            client.wait(1, 1000)
+            for server in lost:
+                server.kill()
+            for _ in range(3):
+                with pytest.raises(StoreUnavailable), redis_errors():
+                    client.get("before")
+                time.sleep(1)  # longer than the sentinel that is left takes to notice
+            lost[0].start()
+            eventually(lambda: _kept(client), within_s=60)
+        for server in lost[1:]:
+            server.start()
+        eventually(watched.is_followed, within_s=60)
+
+
+def _kept(client: redis.Redis) -> bool:
+    try:
+        with redis_errors():
+            return client.get("before") == b"kept" and bool(client.set("after", "taken"))
+    except StoreUnavailable:
+        return False
+
+
+@pytest.mark.thorough
+class DescribeAStandbyThatIsGivenAsThePrimary:
+    def it_is_refused_with_the_name_of_the_setting(self, settings: Settings, says, tmp_path: Path):
+        with scratch_databases(settings) as scratch, postgres_pair(tmp_path) as pair:
+            with closing(Resources(named(scratch, postgres_url=pair.url))) as use:
+                make_tables(use)
+            eventually(pair.is_whole, within_s=30)
+            first, second = (member.wire.port for member in pair.members if member.wire is not None)
+            alone = named(scratch, postgres_url=pair.url.replace(f"127.0.0.1:{first},", ""))
+            assert f":{second}/" in alone.postgres_url.get_secret_value()
+            for action in ("check", "upgrade"):
+                line = says(action, alone)
+                assert line.endswith("takes no writes (read only); name the primary server in CHORDWISE_POSTGRES_URL")
 
 
 @pytest.mark.thorough

@@ -12,8 +12,10 @@ import orjson
 import pytest
 
 from api_gateway.http.problems import Problem
-from api_gateway.live.ask import await_answer, current_state
+from api_gateway.live.ask import await_answer, current_state, state_in_time
 from api_gateway.live.wakes import Wakes, stays_connected
+from pipeline.errors import StoreUnavailable
+from pipeline.query.places import Verdict
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.query_store import query_key
 from pipeline.query.request import Query
@@ -28,7 +30,7 @@ _BOTH = {"keyword": ChannelPlan(weight=0.7), "semantic": ChannelPlan(weight=0.3)
 class Waiting:
     """A query that is stored, and that no worker answers."""
 
-    def __init__(self, use: Resources, tenant: TenantId, text: str = "green tea") -> None:
+    def __init__(self, use: Resources, tenant: TenantId, text: str = "green tea", *, deadline_s: float = 10) -> None:
         self.use = use
         self.query: Query = query_of(
             text,
@@ -36,7 +38,7 @@ class Waiting:
             tenant_id=tenant,
             namespaces=(Namespace("kb"),),
             plan=Plan(retrieve=RetrievePlan(channels=_BOTH)),
-            deadline_s=10,
+            deadline_s=deadline_s,
         )
         self.gateway: Any = SimpleNamespace(wakes=Wakes(), resources=use, run_or_leave=asyncio.to_thread)
         use.queries(tenant).open(self.query)
@@ -63,10 +65,23 @@ class Waiting:
         assert self.use.queries(self.query.tenant_id).cancel(self.query.query_id)
 
 
+class _Timers:
+    """Of a gateway that has sent this query, or none."""
+
+    def __init__(self, query: Query | None) -> None:
+        self._query = query
+
+    def of(self, *_ids: str) -> float | None:
+        return None if self._query is None else self._query.deadline_at
+
+    def sent(self, *_ids: str) -> Query | None:
+        return self._query
+
+
 class DescribeAQueryThatIsGone:
     @pytest.mark.parametrize("text", ["green tea", "绿茶"])
-    async def it_has_failed_if_redis_lost_it(self, use, tenant, text):
-        waiting = Waiting(use, tenant, text)
+    async def it_has_failed_at_its_deadline_if_redis_lost_it(self, use, tenant, text):
+        waiting = Waiting(use, tenant, text, deadline_s=0.5)
         answer = await waiting.answer_after(waiting.forget)
         assert (answer["query_id"], answer["query"]["query_text"]) == (waiting.query.query_id, text)
         assert (answer["status"], answer["chunks"], answer["stats"]["degraded"]) == ("failed", [], True)
@@ -74,11 +89,37 @@ class DescribeAQueryThatIsGone:
         losses = [(lost["part"], lost["code"]) for lost in answer["stats"]["degradations"]]
         assert losses == [("keyword", "query_lost"), ("semantic", "query_lost")]
 
+    async def it_is_answered_if_it_is_opened_again_by_then(self, use, tenant):
+        waiting = Waiting(use, tenant, deadline_s=5)
+
+        def happen() -> None:
+            waiting.forget()
+            queries = use.queries(tenant)
+            assert queries.open(waiting.query) is Verdict.TAKEN
+            assert queries.open(waiting.query) is Verdict.NOT_NEEDED  # as by another gateway, whose query this stays
+            queries.answer(waiting.query, b'{"status": "succeeded"}')
+
+        assert await waiting.answer_after(happen) == {"status": "succeeded"}
+
     async def it_is_not_found_if_it_was_cancelled(self, use, tenant):
         waiting = Waiting(use, tenant)
         with pytest.raises(Problem) as raised:
             await waiting.answer_after(waiting.cancel)
         assert (raised.value.status, raised.value.code) == (404, "query_not_found")
+
+    async def it_is_queued_for_a_client_that_polls_the_gateway_that_sent_it(self, use, tenant):
+        waiting = Waiting(use, tenant)
+        waiting.forget()
+        waiting.gateway.deadlines = _Timers(waiting.query)
+        state = await state_in_time(tenant, waiting.query.query_id, waiting.gateway, follows=False)
+        assert (state.status, state.answer) == ("queued", None)
+
+    async def it_is_asked_for_again_at_another_gateway_that_has_just_found_redis(self, use, tenant):
+        waiting = Waiting(use, tenant)
+        waiting.forget()
+        waiting.gateway.deadlines = _Timers(None)
+        with pytest.raises(StoreUnavailable):
+            await state_in_time(tenant, waiting.query.query_id, waiting.gateway, follows=False)
 
     async def it_is_not_found_by_a_client_that_did_not_wait(self, use, tenant):
         waiting = Waiting(use, tenant)

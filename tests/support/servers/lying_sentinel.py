@@ -12,12 +12,12 @@ from tests.support.servers.clusters import NAME
 
 
 class LyingSentinel(socketserver.ThreadingTCPServer):
-    """``names``: the port on 127.0.0.1 of the server that it calls primary."""
+    """``names``: the port of the server that it calls primary, on the address ``host``."""
 
     daemon_threads = True
 
     def __init__(self, names: int) -> None:
-        self.names = names
+        self.names, self.host = names, "127.0.0.1"
         super().__init__(("127.0.0.1", 0), _Connection)
 
     @property
@@ -40,7 +40,7 @@ class _Connection(socketserver.StreamRequestHandler):
                 self.wfile.write(b"+PONG\r\n" if command[0].upper() == "PING" else b"+OK\r\n")
 
     def _primary(self) -> dict[str, str]:
-        address = {"name": NAME, "ip": "127.0.0.1", "port": str(self.server.names)}
+        address = {"name": NAME, "ip": self.server.host, "port": str(self.server.names)}
         return address | {"flags": "master", "num-other-sentinels": "2"}
 
     def _command(self) -> list[str]:

@@ -8,14 +8,16 @@ import gc
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from api_gateway.live.query_deadlines import Deadlines, Timer
 from api_gateway.live.wakes import Wakes
 from pipeline.errors import StoreUnavailable
+from pipeline.query.places import Verdict
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query
 from pipeline.query.understanding import ChannelRun, QueryState
@@ -42,13 +44,18 @@ class Stage:
         self.ran: dict[str, ChannelRun] = {}
         self.elapsed_ms: dict[str, float] = {}
         self.is_open = True
+        self.redis: Literal["has it", "lost it", "has it as cancelled", "is away"] = "has it"
+        self.opened: list[float] = []
+        self.answered_here: list[float] = []
         self.sent: list[Sent] = []
         self.finished: list[Queue] = []
         self._takes = takes
         self._unserved = unserved
         self._beside: set[asyncio.Task[None]] = set()
         self.wakes = Wakes()
-        stored = SimpleNamespace(state=lambda _id: self._state(), is_lost=lambda _id: False)
+        stored = SimpleNamespace(
+            state=lambda _id: self._state(), is_lost=lambda _id: self.redis == "lost it", open=self._open
+        )
         self.timers = Deadlines(
             self.wakes,
             self._run,
@@ -56,16 +63,25 @@ class Stage:
             SimpleNamespace(queries=lambda _tenant: stored),  # type: ignore[arg-type]
             spawn=lambda work: self._beside.add(asyncio.ensure_future(work)),
             is_here=lambda _: in_lane,
+            answer_here=self._answer_here,
         )
 
     def start(self) -> Timer:
-        return self.timers.start(self.query)
+        timer = self.timers.start(self.query)
+        if self.is_open:
+            timer.opened(self.query)
+        return timer
+
+    def awaited(self) -> AbstractContextManager[object]:
+        return self.wakes.watch(wake_name("query", self.query.tenant_id, self.query.query_id))
 
     async def pass_s(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
     def _state(self) -> QueryState | None:
-        if not self.is_open:
+        if self.redis == "is away":
+            raise StoreUnavailable("Redis is away")
+        if not self.is_open or self.redis != "has it":
             return None
         return QueryState(
             query=self.query,
@@ -76,13 +92,24 @@ class Stage:
             ran=dict(self.ran),
         )
 
+    def _open(self, query: Query, *, waits: str) -> Verdict:
+        assert (query, waits) == (self.query, self.wakes.own_channel)
+        self.opened.append(_now())
+        self.redis = "has it"
+        return Verdict.TAKEN
+
+    def _answer_here(self, query: Query) -> bool:
+        assert query is self.query
+        self.answered_here.append(_now())
+        return True
+
     async def _served(self, _queues: Sequence[str]) -> tuple[str, ...]:
         return self._unserved
 
-    async def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    async def _run(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """Call it; what would go to the broker is noted."""
-        if function not in (dispatch.ask_again, dispatch.finish):
-            return function(*arguments)
+        if function not in (dispatch.ask, dispatch.ask_again, dispatch.finish):
+            return function(*arguments, **named)
         if not self._takes:
             raise StoreUnavailable("the broker hangs")
         if function is dispatch.finish:
@@ -90,8 +117,13 @@ class Stage:
         else:
             asked: Query = arguments[0]
             assert asked is self.query
-            self.sent.append((round(asyncio.get_running_loop().time(), 1), arguments[1], arguments[2]))
+            channels, queue = arguments[1:3] if function is dispatch.ask_again else (asked.channels, Queue.RECALL)
+            self.sent.append((_now(), channels, queue))
         return None
+
+
+def _now() -> float:
+    return round(asyncio.get_running_loop().time(), 1)
 
 
 def _began(ago_s: float) -> ChannelRun:
@@ -128,6 +160,66 @@ class DescribeAQueryOfAWorkerThatHangs:
         await stage.pass_s(2.0)
         timer.stop()
         assert (stage.sent, stage.finished) == ([], queues)
+
+
+class DescribeAQueryThatRedisHasLost:
+    async def it_is_opened_again_and_sent_once_redis_is_back(self):
+        stage = Stage()
+        timer = stage.start()
+        await stage.pass_s(1.0)
+        stage.redis = "lost it"
+        stage.wakes.wake_all()  # as after a reconnection
+        await stage.pass_s(0.1)
+        assert (stage.opened, stage.sent) == ([1.0], [(1.0, stage.query.channels, Queue.RECALL)])
+        timer.stop()
+
+    async def it_is_opened_again_at_half_of_its_time_at_the_latest(self):
+        stage = Stage()
+        timer = stage.start()
+        stage.redis = "lost it"
+        await stage.pass_s(2.0)
+        timer.stop()
+        assert (stage.opened, [at for at, _, _ in stage.sent]) == ([1.5], [1.5])
+
+    async def it_stays_away_if_it_was_cancelled(self):
+        stage = Stage()
+        timer = stage.start()
+        stage.redis = "has it as cancelled"
+        stage.wakes.wake_all()
+        await stage.pass_s(2.9)
+        timer.stop()
+        assert (stage.opened, stage.sent) == ([], [])
+
+    async def it_is_known_where_it_was_sent_and_nowhere_else(self):
+        stage = Stage()
+        ids = stage.query.tenant_id, stage.query.query_id
+        assert stage.timers.sent(*ids) is None
+        timer = stage.start()
+        assert stage.timers.sent(*ids) is stage.query
+        timer.stop()
+
+
+class DescribeAQueryWhileRedisIsAway:
+    @pytest.mark.parametrize(("waits", "answered"), [(True, [1.5]), (False, [])])
+    async def it_is_answered_by_the_lane_at_half_of_its_time_if_a_request_waits(
+        self, waits: bool, answered: list[float]
+    ):
+        stage = Stage()
+        timer = stage.start()
+        stage.redis = "is away"
+        with stage.awaited() if waits else nullcontext():
+            await stage.pass_s(1.6)
+        timer.stop()
+        assert (stage.answered_here, stage.sent) == (answered, [])
+
+    async def it_is_answered_by_the_lane_also_while_the_lane_waits_to_store_its_answer(self):
+        stage = Stage(in_lane=True)
+        timer = stage.start()
+        stage.redis = "is away"
+        with stage.awaited():
+            await stage.pass_s(1.6)
+        timer.stop()
+        assert stage.answered_here == [1.5]
 
 
 class DescribeAQueryOfAGatewayThatIsGone:

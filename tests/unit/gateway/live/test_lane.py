@@ -12,8 +12,11 @@ from api_gateway.live.lane import Lane, LaneFacts, _environment, _Process
 from pipeline.errors import Misconfigured
 from pipeline.maintenance import doctor
 from pipeline.maintenance.doctor import Severity
+from pipeline.query.compression import decompressed
 from pipeline.query.plan import Plan, PlanFlaw, RetrievePlan
+from pipeline.query.query_store import QUERY
 from pipeline.query.request import Query
+from pipeline.query.wake_names import wake_name
 from pipeline.records import Namespace, QueryId, TenantId
 from pipeline.retrieval.build_plan import plan_of
 from pipeline.retrieval.reuse_answer import _fingerprint, cache_key
@@ -41,10 +44,14 @@ class Told:
     def __init__(self) -> None:
         self.reasons: list[str] = []
         self.lines: list[LaneRequest] = []
+        self.woken: dict[str, bytes] = {}
 
     def count(self, name: str, *, reason: str) -> None:
         assert name == "chordwise_lane_misses"
         self.reasons.append(reason)
+
+    def wake(self, name: str, answer: bytes) -> None:
+        self.woken[name] = answer
 
     def write(self, line: bytes) -> None:
         self.lines.append(LaneRequest.read(line))
@@ -54,9 +61,14 @@ async def run(function, *arguments):
     return function(*arguments)
 
 
+def _of_nobody(processes: int, told: Told) -> Lane:
+    use = SimpleNamespace(meter=told)
+    return Lane(processes, run=run, spawn=asyncio.ensure_future, use=use, wake=told.wake)
+
+
 def lane(told: Told, *processes: _Process) -> Lane:
     """A lane with these processes, which are nobody's."""
-    made = Lane(len(processes), run=run, spawn=asyncio.ensure_future, use=SimpleNamespace(meter=told))
+    made = _of_nobody(len(processes), told)
     made.start = lambda: None
     made._ready.extend(processes)
     return made
@@ -87,7 +99,7 @@ class DescribeWhoWantsTheLane:
     async def it_starts_nothing_for_the_chord_or_without_processes(self):
         told = Told()
         for made, asked in (
-            (Lane(2, run=run, spawn=asyncio.ensure_future, use=SimpleNamespace(meter=told)), query(lane="chord")),
+            (_of_nobody(2, told), query(lane="chord")),
             (lane(told), query()),
         ):
             assert made.is_for(asked) is False
@@ -128,6 +140,40 @@ class DescribeTheLane:
         assert made.finish(query(1)) is True
         assert [line.step for line in other.lines] == ["finish"]
         assert made.finish(query(2)) is False
+
+    async def it_gives_a_process_the_whole_query_only_if_redis_does_not_return_it(self):
+        told = Told()
+        made = lane(told, _Process(pid=1, writer=told))
+        made.take(query(1))
+        assert made.answer_unstored(query(1))
+        stored, unstored = told.lines
+        assert (stored.step, stored.query) == ("answer", "")
+        assert (unstored.step, QUERY.validate_json(unstored.query).query_text) == ("answer_unstored", "水泵 pump")
+        assert made.holds(query(1))
+
+    async def it_wakes_the_waiters_with_an_answer_that_comes_over_the_socket(self):
+        told, reader = Told(), asyncio.StreamReader()
+        made = lane(told)
+        process = _Process(pid=1, writer=told)
+        reader.feed_data(LaneReply().line())
+        serving = asyncio.ensure_future(made._read_replies(process, reader, 1))
+        while not made.threads:
+            await asyncio.sleep(0)
+        made.take(query(1))
+        made.answer_unstored(query(1))
+        answer = '{"title": "水泵"}'
+        for reply in (LaneReply(query_id="q1"), LaneReply(query_id="q1", step="answer_unstored", answer=answer)):
+            reader.feed_data(reply.line())
+        reader.feed_eof()
+        await serving
+        assert {name: decompressed(found).decode() for name, found in told.woken.items()} == {
+            wake_name("query", TenantId("acme"), QueryId("q1")): answer
+        }
+
+    async def it_takes_no_more_without_redis_than_with_it(self):
+        told = Told()
+        made = lane(told, _Process(pid=1, writer=told))
+        assert sum(made.answer_unstored(query(number)) for number in range(50)) == 32
 
     async def it_sends_a_query_again_once_and_then_by_the_chord(self, monkeypatch):
         told, by_chord = Told(), []
