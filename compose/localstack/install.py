@@ -24,6 +24,9 @@ _STAMP = VENV / "chordwise-stamp"
 _SIDE_BY_SIDE = 3
 _OWN_INDEX = re.compile(r"\.(?:index-url|extra-index-url|no-index|find-links|proxy|trusted-host|client-cert)=")
 _LOCKED = ("--require-hashes", "--no-deps", "--no-compile")
+# Puts the checkout into sys.path. Python asks the import hook of other editable installs only after sys.path, so that in the
+# folder above a checkout named chordwise `import chordwise` would find that folder, as an empty package.
+_IN_PATH = "--config-settings=editable_mode=compat"
 
 
 def install(*, dev: bool, servers: bool) -> None:
@@ -61,7 +64,7 @@ def up_to_date(stamp: str, wanted: str, *, dev: bool) -> bool:
 
 def fingerprint(root: Path, python: str) -> str:
     """Return a fingerprint that changes whenever an environment made in ``root`` with ``python`` would differ."""
-    digest = hashlib.sha256(f"{root}\n{python}\n".encode())
+    digest = hashlib.sha256(f"{root}\n{python}\n{_IN_PATH}\n".encode())
     for name in (*RUNTIME_LOCKS, DEV_LOCK, *PROJECTS):
         digest.update((root / name).read_bytes())
     return digest.hexdigest()
@@ -81,8 +84,10 @@ def _virtual_environment(*, dev: bool) -> None:
     with step(f"Python packages from {' and '.join(names)}", slow=True):
         installer = _install_locked([(ROOT / name).read_text(encoding="utf-8") for name in names])
     with step("Chordwise into .venv"):
-        for folder in (".", f"./{CLIENT}"):  # the root first: an older one, which held the client too, goes with it
-            installer("install", "--no-deps", "--no-build-isolation", "--no-compile", "--editable", folder)
+        alone = ("install", "--no-deps", "--no-build-isolation", "--no-compile")
+        # The root first: an older one, which held the client too, goes with it.
+        installer(*alone, _IN_PATH, "--editable", ".")
+        installer(*alone, "--editable", f"./{CLIENT}")
     installer("check")
     with step("Byte code of what every process loads"), ThreadPoolExecutor(1) as beside:
         compiling: list[str | Path] = [PYTHON, "-m", "compileall", "-q", *_OURS]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import string
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -108,6 +110,16 @@ class DescribeTheStamp:
         assert install.fingerprint(tmp_path, "3.12") != before
         (tmp_path / install.DEV_LOCK).write_text("y")
         assert install.fingerprint(tmp_path, "3.11") != before
+
+
+class DescribeThePackages:
+    def it_is_found_in_the_folder_that_holds_the_checkout(self, tmp_path: Path) -> None:
+        (tmp_path / "chordwise").mkdir()  # as ~/chordwise of the README
+        program = "from chordwise import Chordwise; from pipeline.records import TenantId; print(Chordwise.__name__)"
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert (done.stdout, done.stderr) == ("Chordwise\n", "")
 
 
 class DescribeWhereThePackagesComeFrom:
