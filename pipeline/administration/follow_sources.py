@@ -70,6 +70,10 @@ def follow(
             earlier = store.one(namespace, source_id, lock=True)
             if earlier is None and count >= MOST_SOURCES:
                 raise TooManyFollowed(f"There are {MOST_SOURCES} followed sources already, and no more may be added.")
+            if secret is None and earlier is not None and earlier.has_secret and _server(earlier.url) != _server(url):
+                raise NotAllowed(
+                    "invalid_url", "is on another server now, so its secret must be given again, or {} for none"
+                )
             store.put(namespace, source_id, url, every_s, to_json(list(rules)), sealed)
             Audit(work.connection, tenant_id).wrote("source_follow", namespaces=[namespace], ids=[source_id])
             _start(tenant_id, namespace, source_id, work, request_id=request_id, ring=ring)
@@ -173,6 +177,11 @@ def _under_way(tenant_id: TenantId, source: FollowedSource, work: UnitOfWork) ->
     return job_id if JobViews(work.connection, tenant_id).is_finished(job_id) is False else None
 
 
+def _server(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
+
+
 _WITH_HOST: Final = ("http", "https", "git+http", "git+https", "sftp", "webdav", "webdavs")
 _WITH_BUCKET: Final = ("s3", "gs", "az")
 _FOLDERS: Final = ("file", "git+file")
@@ -181,10 +190,10 @@ _FOLDERS: Final = ("file", "git+file")
 def _require_address(url: str, secret: Mapping[str, str], settings: Settings) -> None:
     """Refuse a URL that no run could read, and one of a private address. The run checks each connection again."""
     try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
+        parts, endpoint = urlsplit(url), urlsplit(secret.get("endpoint_url", ""))
+        host, _, _ = parts.hostname or "", parts.port, endpoint.port  # both ports raise if they are none
     except ValueError:
-        raise NotAllowed("invalid_url", "is not a URL") from None
+        raise NotAllowed("invalid_url", "is not a URL, or the secret's endpoint_url is none") from None
     if not url.isprintable() or " " in url:
         raise NotAllowed("invalid_url", "must not hold white space or control characters")
     if "@" in parts.netloc:
@@ -198,7 +207,9 @@ def _require_address(url: str, secret: Mapping[str, str], settings: Settings) ->
     elif parts.scheme in _WITH_HOST or parts.scheme in _WITH_BUCKET:
         if not parts.netloc:
             raise NotAllowed("invalid_url", "names no host or bucket")
-        named = host if parts.scheme in _WITH_HOST else urlsplit(secret.get("endpoint_url", "")).hostname
+        if endpoint.scheme not in ("", "http", "https"):
+            raise NotAllowed("invalid_url", "has a secret whose endpoint_url begins with neither http:// nor https://")
+        named = host if parts.scheme in _WITH_HOST else endpoint.hostname
         if named:
             require_host(named, permitted=settings.fetch_networks)
     elif not entry_points(group=GROUP, name=parts.scheme):

@@ -16,6 +16,7 @@ _DEEPEST = 64  # folders; a link that leads to a folder above it would go on for
 _VERSIONS = ("ETag", "etag", "generation", "md5Hash", "content_md5", "version_id")
 _TIMES = ("mtime", "LastModified", "last_modified", "modified", "updated")
 _AUTHORITY = {"s3": False, "gs": False, "az": False, "sftp": True, "webdav": True, "webdavs": True}  # host, not bucket
+_AZURE = ("account_name", "account_key", "sas_token", "connection_string")
 SCHEMES = tuple(_AUTHORITY)
 
 
@@ -109,11 +110,13 @@ def _filesystem(scheme: str, host: str, port: int | None, secret: Mapping[str, s
     if scheme == "s3":
         return _s3(secret, alone)
     if scheme == "gs":
+        token = _parsed(secret["token"]) if "token" in secret else "anon"
         from gcsfs import GCSFileSystem
 
-        token = _parsed(secret["token"]) if "token" in secret else "anon"
         return GCSFileSystem(token=token, **alone)
     if scheme == "az":
+        if unknown := sorted(secret.keys() - set(_AZURE)):  # others would have it take the credentials of this host
+            raise FetchRefused(f"the secret has {unknown[0][:64]}, and may have {', '.join(_AZURE)}")
         from adlfs import AzureBlobFileSystem
 
         return AzureBlobFileSystem(**secret, **alone)
@@ -195,6 +198,13 @@ def _translated() -> Iterator[None]:
 
 
 def _parsed(token: str) -> Any:
+    """Return the account in a token. gcsfs takes another text for a file of this host, or for its own credentials."""
     import json
 
-    return json.loads(token) if token.lstrip().startswith("{") else token
+    try:
+        account = json.loads(token)
+    except ValueError:
+        account = None
+    if not isinstance(account, dict):
+        raise FetchRefused("the secret's token is not the JSON of a service account")
+    return account

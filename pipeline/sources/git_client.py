@@ -3,11 +3,12 @@ hook, filter, link or submodule of the repository means anything here."""
 
 import base64
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pipeline.errors import FetchFailed, FetchRefused, FetchUnavailable
 from pipeline.outbound.addresses import Network
@@ -17,6 +18,7 @@ from pipeline.sources.guard import addresses_of
 
 SCHEMES = ("git+https", "git+http", "git+file")
 _CLONE_S, _READ_S = 600.0, 60.0
+_HOST = re.compile(r"[a-z0-9_][a-z0-9_.-]*")
 _FILE_MODES = ("100644", "100755", "100664")
 
 
@@ -82,13 +84,14 @@ def open_repository(
         address = path
     else:
         port = parts.port or (443 if parts.scheme == "https" else 80)
-        host = parts.hostname or ""
-        # git looks the name up itself: it is given the address that was checked.
+        host = _host_of(parts)
+        # git looks the name up itself: it is given the address that was checked, under the very name that it looks up.
         settings["http.curloptResolve"] = f"{host}:{port}:{','.join(addresses_of(host, port, permitted))}"
         if secret:
             pair = f"{secret.get('username', '')}:{secret.get('password', secret.get('token', ''))}"
             settings["http.extraHeader"] = f"Authorization: Basic {base64.b64encode(pair.encode()).decode()}"
-        address = f"{parts.scheme}://{parts.netloc}{path}"
+        shown = f"[{host}]" if ":" in host else host
+        address = f"{parts.scheme}://{shown}:{port}{path}"
     target = Path(tempfile.mkdtemp(prefix="chordwise-git-"))
     command = ["clone", "--quiet", "--bare", "--depth=1", "--single-branch", "--no-tags", "--no-local"]
     command += [*(["--branch", branch] if branch else []), "--", address, str(target)]
@@ -105,6 +108,20 @@ def open_repository(
     return GitReader(target, parts.fragment.strip("/"))
 
 
+def _host_of(parts: SplitResult) -> str:
+    """Return the host in ASCII, since git's own encoding of other letters differs in places. Raises FetchRefused for one that
+    git would take for something else, such as ``-a``, which tells curl to forget the address of ``a``."""
+    host = (parts.hostname or "").rstrip(".")
+    if ":" not in host:
+        try:
+            host = host.encode("idna").decode()
+        except UnicodeError:
+            host = ""
+        if not _HOST.fullmatch(host):
+            raise FetchRefused("the URL names no host that git can ask")
+    return host
+
+
 def _git(repository: Path, command: Sequence[str]) -> list[str]:
     return ["git", "--git-dir", str(repository), *command]
 
@@ -115,6 +132,7 @@ def _environment(settings: Mapping[str, str]) -> dict[str, str]:
         "PATH": os.environ.get("PATH", os.defpath),
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,
+        "HOME": os.devnull,  # curl would send the passwords of ~/.netrc
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": "",
         "GIT_CONFIG_COUNT": str(len(settings)),
