@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, overload
+from typing import Any, Final, Literal
 
 from chordwise.contract.answer import AnswerChunk, Facet, Group, HitSource, RerankMove, Stats, UnderstoodQuery
 from pipeline.filters.python_filters import as_sent
@@ -99,37 +99,19 @@ def _label(sources: Sequence[HitSource]) -> str:
 
 def _chunk(hit: Hit, envelopes: Mapping[ChannelName, Envelope]) -> AnswerChunk:
     fused, hydrated = hit.fused, hit.passage
-    sources = tuple(
-        HitSource(
-            channel=part.channel,
-            rank=part.rank,
-            score=_shown(part.score),
-            normalized=_shown(part.normalized),
-            contribution=_shown(part.contribution),
-        )
-        for part in fused.contributions
-    )
+    sources = tuple(HitSource(**part._asdict()) for part in fused.contributions)
     return copied(
         AnswerChunk,
         hydrated,
-        score=_shown(hit.score),
+        score=hit.score,
         confidence=None if hit.confidence is None else round(hit.confidence, 4),
         source=_label(sources),
         sources=sources,
         reason=_reason(sources, fused.feedback, hit, envelopes),
-        rerank=None if hit.rerank is None else RerankMove(score=_shown(hit.rerank), from_rank=hit.from_rank),
-        decay=_shown(hit.decay),
+        rerank=None if hit.rerank is None else RerankMove(score=hit.rerank, from_rank=hit.from_rank),
+        decay=hit.decay,
         feedback=round(fused.feedback, 6),
     )
-
-
-@overload
-def _shown(score: float) -> float: ...
-@overload
-def _shown(score: float | None) -> float | None: ...
-def _shown(score: float | None) -> float | None:
-    """Return a score with eight significant digits, which keep the order of the hits."""
-    return None if score is None else float(f"{score:.8g}")
 
 
 def _reason(sources: Sequence[HitSource], feedback: float, hit: Hit, envelopes: Mapping[ChannelName, Envelope]) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from pipeline.answer.result import answer_chunks, source_share
@@ -36,11 +34,3 @@ def it_labels_a_hit_by_its_strongest_channel_or_as_found_by_both(found, label, s
     assert chunks[0].source == label
     assert [source.channel for source in chunks[0].sources] == [part.channel for part in found.fused.contributions]
     assert source_share(chunks) == {strongest: 1.0}
-
-
-def it_sends_scores_with_eight_digits_in_the_order_of_the_hits():
-    third = 1 / 3
-    found = [replace(hit(keyword=(1, third), semantic=(2, None)), score=third + gap) for gap in (1e-6, 0.0)]
-    first, second = answer_chunks(found, envelopes={})
-    assert (first.score, second.score) == (0.33333433, 0.33333333)
-    assert [source.contribution for source in second.sources] == [0.33333333, None]
