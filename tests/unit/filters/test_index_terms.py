@@ -23,7 +23,7 @@ from pipeline.filters.index_filters import (
 )
 from pipeline.filters.python_filters import is_exact, unmet
 from pipeline.records import Comparison, Compound, DocumentFields, Filters
-from tests.integration.filters.test_filters import HELD
+from tests.integration.filters.test_filters import METADATA
 
 
 def meets(fields: DocumentFields, filters: Filters) -> bool | None:
@@ -166,4 +166,4 @@ class DescribeTermsOfFilters:
         "asked", [{"topic": "a"}, {"deep": {"deeper": {"list": 2.5}}}, {'q"uote.点': "鱼"}], ids=str
     )
     def it_finds_what_the_databases_find(self, asked: dict[str, Any]):
-        assert meets(DocumentFields(metadata=HELD), Filters(metadata=asked)) is True
+        assert meets(DocumentFields(metadata=METADATA), Filters(metadata=asked)) is True
