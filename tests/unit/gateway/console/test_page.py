@@ -17,6 +17,7 @@ from api_gateway.console.page import FOLDER, POLICY, files
 from pipeline.errors import Misconfigured
 from pipeline.settings import load
 from tests.support.repository.project import PROJECT
+from workers.names import Queue, TaskName
 
 MODULES = sorted(FOLDER.glob("js/**/*.js"))
 SOURCES = {path: path.read_text(encoding="utf-8") for path in MODULES}
@@ -135,6 +136,11 @@ class DescribeFiles:
 
     def it_stays_small(self):
         assert sum(len(file.compressed) for name, file in files().items() if not name.endswith(".txt")) < 400_000
+
+    @pytest.mark.parametrize("language", ["en", "zh"])
+    def it_has_a_word_for_every_queue_and_task(self, language):
+        expected = {f"queue.{name}" for name in Queue} | {f"task.{name}" for name in TaskName}
+        assert expected - table(language).keys() == set()
 
     def it_names_every_group_of_messages_once(self):
         for language in ("en", "zh"):
