@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
+import select
+import socket
+import socketserver
 import ssl
 import threading
-from asyncio import StreamReader, StreamWriter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 
 from tests.support.servers.certificates import Certificates
 from tests.support.stacks.processes import free_port
 
 _SSL_REQUEST_BYTES = 8
+_LOOK_S = 0.05  # at the end of the block
 
 
 @contextmanager
@@ -24,43 +25,37 @@ def tls_front(
     first, as libpq does."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(files.server, files.server_key)
-    port, loop = free_port(), asyncio.new_event_loop()
+    port, ended = free_port(), threading.Event()
 
-    async def forward(reader: StreamReader, writer: StreamWriter) -> None:
-        with suppress(OSError, asyncio.IncompleteReadError):
-            if of_postgres:
-                await reader.readexactly(_SSL_REQUEST_BYTES)
-                writer.write(b"S")
-                await writer.start_tls(context)
-            from_server, to_server = await asyncio.open_connection("127.0.0.1", target)
-            await asyncio.gather(_pump(reader, to_server), _pump(from_server, writer))
+    class Connection(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):
+                if of_postgres:
+                    self.request.recv(_SSL_REQUEST_BYTES, socket.MSG_WAITALL)
+                    self.request.sendall(b"S")
+                with (
+                    context.wrap_socket(self.request, server_side=True) as client,
+                    socket.create_connection(("127.0.0.1", target)) as server,
+                ):
+                    _forward(client, server, ended)
 
-    listen = partial(asyncio.start_server, forward, port=port, ssl=None if of_postgres else context)
     with ExitStack() as ends:
-        ends.callback(loop.close)
-        ends.callback(_end_all, loop)
         for address in addresses:
-            ends.callback(loop.run_until_complete(listen(host=address)).close)
-        thread = threading.Thread(target=loop.run_forever, daemon=True)
-        thread.start()
-        ends.callback(thread.join)
-        ends.callback(loop.call_soon_threadsafe, loop.stop)
+            front = ends.enter_context(socketserver.ThreadingTCPServer((address, port), Connection))
+            thread = threading.Thread(target=front.serve_forever, args=(_LOOK_S,))
+            thread.start()
+            ends.callback(thread.join)
+            ends.callback(front.shutdown)
+        ends.callback(ended.set)
         yield port
 
 
-def _end_all(loop: asyncio.AbstractEventLoop) -> None:
-    running = asyncio.all_tasks(loop)
-    for task in running:
-        task.cancel()
-    if running:
-        loop.run_until_complete(asyncio.wait(running))
-    loop.run_until_complete(asyncio.sleep(0.05))  # for the transports that they left
-
-
-async def _pump(source: StreamReader, target: StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await source.read(65536):
-            target.write(data)
-            await target.drain()
-    if not target.transport.is_closing():
-        target.close()
+def _forward(client: ssl.SSLSocket, server: socket.socket, ended: threading.Event) -> None:
+    """Carry bytes both ways until one side closes, in one thread: a TLS connection must not be read and written at a time."""
+    while not ended.is_set():
+        sources = [client] if client.pending() else select.select([client, server], [], [], _LOOK_S)[0]
+        for source in sources:
+            data = source.recv(65536)
+            if not data:
+                return
+            (server if source is client else client).sendall(data)

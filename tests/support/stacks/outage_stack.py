@@ -259,10 +259,10 @@ def outage_stack(settings: Settings, logs: Path, **changed: str) -> Iterator[Out
 
 
 def _assert_at_rest(gateway_pid: int) -> None:
-    """Fail if the gateway uses a processor while nobody asks: an outage may leave a thread in an endless loop."""
+    """Fail if an idle gateway uses a processor: an outage may leave a thread in an endless loop."""
     gateway = psutil.Process(gateway_pid)
     seconds = (gateway.cpu_percent(interval=1.0) for _ in range(_SECONDS_TO_REST))
-    assert any(percent < _AT_REST_PERCENT for percent in seconds), "the gateway uses a processor, and nobody asks it"
+    assert any(percent < _AT_REST_PERCENT for percent in seconds), "the gateway uses a processor while it is idle"
 
 
 def _own_resolver(logs: Path) -> Path:
