@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, combinations, islice, pairwise
 from typing import Final, NamedTuple
 
+from pipeline.keyword.chinese_numerals import decimal
 from pipeline.keyword.dates import Form, dates_and_times, han_dates
 from pipeline.keyword.foreign_numbers import foreign_numbers
 from pipeline.keyword.regional_words import regional_words
-from pipeline.keyword.rewritings import decimal, in_digits, rewritings
+from pipeline.keyword.rewritings import in_digits, rewritings
 from pipeline.keyword.spans_of_time import spans_of_time
 from pipeline.keyword.written_numbers import written_numbers
 

@@ -8,6 +8,18 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from pipeline.keyword.chinese_numerals import (
+    FROM_FORMAL,
+    LARGE,
+    SCALES,
+    SIGNS,
+    TO_FORMAL,
+    VALUES,
+    in_wan,
+    numeral,
+    value_of,
+)
+
 
 class Rewriting(NamedTuple):
     """A piece of a folded query, the texts that it may be written as, and sets of words that it may be written with.
@@ -19,12 +31,7 @@ class Rewriting(NamedTuple):
     is_sure: bool = True
 
 
-# Chinese numerals. Of one sign only behind 第 or before a measure word, for 一个 and 十分 are no numbers.
-_FORMAL: Final = str.maketrans("壹贰叁肆伍陆柒捌玖拾佰仟", "一二三四五六七八九十百千")
-_SIGNS: Final = "〇零一二三四五六七八九"
-_VALUES: Final = {sign: max(0, place - 1) for place, sign in enumerate(_SIGNS)} | {"两": 2}
-_SCALES: Final = {"十": 10, "百": 100, "千": 1_000, "万": 10_000, "亿": 100_000_000}
-_LARGE: Final = 10_000
+# Numerals of one sign count only behind 第 or before a measure word, for 一个 and 十分 are no numbers.
 _NUMERAL: Final = re.compile(
     r"(?<!百分之)[一二三四五六七八九两十壹贰叁肆伍陆柒捌玖拾][〇零一二三四五六七八九两十百千万亿壹贰叁肆伍陆柒捌玖拾佰仟]{0,15}"
 )
@@ -36,7 +43,6 @@ _NUMBER: Final = re.compile(
 _HAN: Final = re.compile("[\u4e00-\u9fff]")
 _YEAR: Final = re.compile(r"(?<![\w.,/])(?:1[5-9]|20)\d\d(?=年|-)")
 _BESIDE: Final = re.compile(" ?(?P<han>[\u4e00-\u9fff]{1,2})")
-_TO_FORMAL: Final = str.maketrans("一二三四五六七八九十百千", "壹贰叁肆伍陆柒捌玖拾佰仟")
 _LEADING_TWO: Final = re.compile("二(?=[百千万亿])")
 _NOT_INDEXED_ALONE: Final = "个的了在有"  # see `terms.analyze`
 
@@ -65,7 +71,7 @@ def rewritings(folded: str) -> Iterator[Rewriting]:
         yield from _numbers_with_han(folded)
         if _HAN.search(folded):
             for match in _YEAR.finditer(folded):
-                texts = ("".join(_SIGNS[int(digit) + (digit != "0")] for digit in match[0]),)
+                texts = ("".join(SIGNS[int(digit) + (digit != "0")] for digit in match[0]),)
                 yield Rewriting(match[0], (*texts, *(text.replace("〇", "零") for text in texts if "〇" in text)))
         yield from _amounts(folded)
         yield from _names_with_numbers(folded)
@@ -105,12 +111,12 @@ def _digits(match: re.Match[str]) -> str:
         half = " pm" if match["later"] else ""
         return f"{hour - is_before}:{60 - minutes if is_before else minutes:02}{half}" if 0 < hour <= 12 else match[0]
     if match["han_first"]:
-        day = _IN_NUMERALS.sub(lambda numeral: str(_value(numeral[0])), match[0][2:])
+        day = _IN_NUMERALS.sub(lambda numeral: str(value_of(numeral[0])), match[0][2:])
         return f"1月{day}" if match[0].startswith("元月") else "1月1日"
     if match["thousandths"]:
-        return f"0.{_VALUES[match['thousandths']]}%"
+        return f"0.{VALUES[match['thousandths']]}%"
     if match["tenths"]:
-        return f"{_VALUES[match['tenths']]}0%"
+        return f"{VALUES[match['tenths']]}0%"
     if match["short"]:
         return f"q{match['quarter'] or match['quarter_first']} 20{match['short']}"
     if match["military"]:
@@ -119,53 +125,7 @@ def _digits(match: re.Match[str]) -> str:
         return NUMBER_WORDS.get(match["percent"], match[0])
     if match["hour"]:
         return f"{match['hour']}:{match['minute']}"
-    return _IN_NUMERALS.sub(lambda numeral: str(_value(numeral[0])), match[0])
-
-
-def _value(numeral: str) -> int:
-    """Return the value of a Chinese numeral, of digits in a row (二〇二四) or with scales (一万两千三百)."""
-    numeral = numeral.translate(_FORMAL)
-    if not any(scale in numeral for scale in _SCALES):
-        return int("".join(str(_VALUES[sign]) for sign in numeral))
-    total = section = digit = 0
-    scale = 1
-    for sign in numeral:
-        if sign in _VALUES:
-            digit, scale = _VALUES[sign], 1 if _VALUES[sign] == 0 else scale
-        elif _SCALES[sign] >= _LARGE:
-            scale = _SCALES[sign]
-            before, kept = (total, 0) if sign == "亿" else (0, total)
-            total, section, digit = kept + (before + section + digit) * scale, 0, 0
-        else:
-            section, digit, scale = section + (digit or 1) * _SCALES[sign], 0, _SCALES[sign]
-    return total + section + digit * max(1, scale // 10)  # 一万二 is 12000
-
-
-def decimal(numeral: str) -> str:
-    """Return a Chinese numeral in digits: 十二点五 as 12.5."""
-    whole, _, behind = numeral.partition("点")
-    return f"{_value(whole)}.{''.join(str(_VALUES[sign]) for sign in behind)}"
-
-
-def numeral(value: int) -> str:
-    """Return the Chinese numeral of a number below ten thousand millions."""
-    if value >= _LARGE:
-        scale = "亿" if value >= _SCALES["亿"] else "万"
-        high, low = divmod(value, _SCALES[scale])
-        zero = "零" if low and low < _SCALES[scale] // 10 else ""
-        return numeral(high) + scale + (zero + numeral(low) if low else "")
-    written, has_gap = "", False
-    for unit, name in ((1000, "千"), (100, "百"), (10, "十"), (1, "")):
-        digit, value = divmod(value, unit)
-        if digit:
-            written += ("零" if has_gap and written else "") + _SIGNS[digit + 1] + name
-        has_gap = not digit
-    return (written[1:] if written.startswith("一十") else written) or "零"
-
-
-def _in_wan(value: int) -> str:
-    """Return a number of thousands in units of ten thousand: 12000 as 1.2."""
-    return f"{value / _LARGE:.1f}".removesuffix(".0")
+    return _IN_NUMERALS.sub(lambda numeral: str(value_of(numeral[0])), match[0])
 
 
 def _numerals(folded: str) -> Iterator[Rewriting]:
@@ -174,13 +134,13 @@ def _numerals(folded: str) -> Iterator[Rewriting]:
         written = match[0]
         before, behind = folded[max(0, match.start() - 1) : match.start()], folded[match.end() : match.end() + 1]
         is_framed = before == "第" or (behind in _MEASURES and written not in "一两十")
-        if not (is_framed or len(written) > 1) or (value := _value(written)) > _MOST:
+        if not (is_framed or len(written) > 1) or (value := value_of(written)) > _MOST:
             continue
         before, behind = (sign if _HAN.fullmatch(sign) else "" for sign in (before, behind))
-        plain = written.translate(_FORMAL)
-        others = [other for other in (plain, plain.translate(_TO_FORMAL)) if other != written]
-        if value >= _LARGE and value % 1000 == 0:
-            others.append(f"{_in_wan(value)}万")
+        plain = written.translate(FROM_FORMAL)
+        others = [other for other in (plain, plain.translate(TO_FORMAL)) if other != written]
+        if value >= LARGE and value % 1000 == 0:
+            others.append(f"{in_wan(value)}万")
         yield Rewriting(f"{before}{written}{behind}", tuple(f"{before}{other}{behind}" for other in others))
         around = [sign for sign in (behind or before) if sign not in _NOT_INDEXED_ALONE]
         yield Rewriting(f"{before}{written}{behind}", words=((str(value), *around),), is_sure=bool(around))
@@ -205,19 +165,19 @@ def _numbers_with_han(folded: str) -> Iterator[Rewriting]:
         behind = found["han"] if found else ""
         before = folded[max(0, match.start() - 1) : match.start()]
         before = before if _HAN.fullmatch(before) else ""
-        value = round(float(match["digits"].replace(",", "")) * _SCALES.get(match["scale"] or "", 1))
+        value = round(float(match["digits"].replace(",", "")) * SCALES.get(match["scale"] or "", 1))
         value += 1000 * int(match["rest"][0]) if match["rest"] else 0
         if not (before or behind or match["scale"]) or not 0 < value <= _MOST:
             continue
         numerals = {numeral(value): None}
         numerals |= {_LEADING_TWO.sub("两", written): None for written in numerals}
-        numerals |= {numeral(value).translate(_TO_FORMAL): None}
+        numerals |= {numeral(value).translate(TO_FORMAL): None}
         texts = [f"{before}{written}{behind[:1]}" for written in numerals]
-        if not match["scale"] and value >= _LARGE and value % 1000 == 0:
-            texts.append(f"{_in_wan(value)}万{behind[:1]}")
-            if value >= _SCALES["亿"] and value % 10**6 == 0:
-                texts.append(f"{value / _SCALES['亿']:g}亿{behind[:1]}")
-            texts.append(f"{value // _LARGE}万{value % _LARGE // 1000}千{behind[:1]}")
+        if not match["scale"] and value >= LARGE and value % 1000 == 0:
+            texts.append(f"{in_wan(value)}万{behind[:1]}")
+            if value >= SCALES["亿"] and value % 10**6 == 0:
+                texts.append(f"{value / SCALES['亿']:g}亿{behind[:1]}")
+            texts.append(f"{value // LARGE}万{value % LARGE // 1000}千{behind[:1]}")
         words = ((str(value), *behind[:1]),) if match["scale"] else ()
         # The characters behind a number are a bigram of the query, with the scale.
         behind = behind[:1] if match["scale"] else behind
@@ -309,18 +269,18 @@ def _measured(folded: str) -> Iterator[Rewriting]:
         texts = tuple(
             f"{match['number']}{blank}{unit}" for unit in units for blank in (" ", "")[: 1 + unit[-1].isdigit()]
         )
-        if match["number"].isdigit() and 0 < int(match["number"]) < _LARGE:
+        if match["number"].isdigit() and 0 < int(match["number"]) < LARGE:
             texts += tuple(f"{numeral(int(match['number']))}{unit}" for unit in units if unit in _HAN_UNITS)
         is_part = len(match["unit"]) == 1 and _HAN.match(match["unit"]) and _HAN.match(folded, match.end())
         words = tuple((match["number"], unit) for unit in units if _HAN.fullmatch(unit))
         yield Rewriting(match["number"] if is_part else match[0], texts, words)
     for match in _HAN_MEASURED.finditer(folded):
-        value = _value(match["number"])
+        value = value_of(match["number"])
         yield Rewriting(match[0], tuple(f"{value} {unit}" for unit in (match["unit"], *_SAME_UNIT[match["unit"]])))
 
 
 _BELOW_ZERO: Final = re.compile(
-    rf"(?:零下|(?<![a-z])minus ?|(?<!\w)- ?)(?P<number>\d{{1,2}}|[{_SIGNS[1:]}十]{{1,3}}) ?"
+    rf"(?:零下|(?<![a-z])minus ?|(?<!\w)- ?)(?P<number>\d{{1,2}}|[{SIGNS[1:]}十]{{1,3}}) ?"
     r"(?:度|摄氏度|°c|°|degrees?(?: celsius)?|c(?![a-z]))"
 )
 _FEET: Final = re.compile(
@@ -331,7 +291,7 @@ _FEET: Final = re.compile(
 def _with_signs(folded: str) -> Iterator[Rewriting]:
     """Yield temperatures below zero, and heights in feet and inches, with signs and with words."""
     for match in _BELOW_ZERO.finditer(folded):
-        value = int(match["number"]) if match["number"].isdigit() else _value(match["number"])
+        value = int(match["number"]) if match["number"].isdigit() else value_of(match["number"])
         texts = (f"-{value}°c", f"- {value} °c", f"minus {value} degrees", f"零下{value}度", f"零下{numeral(value)}度")
         yield Rewriting(match[0], tuple(text for text in texts if text != match[0]))
     for match in _FEET.finditer(folded):
@@ -443,7 +403,7 @@ def _shortened(folded: str) -> Iterator[Rewriting]:
         ways = tuple(other for other in _SAME_FRACTION[match[0]] if other != match[0])
         yield Rewriting(match[0], ways, is_sure=match[0] != "half")
     for match in _HAN_FRACTION.finditer(folded):
-        yield Rewriting(match[0], (f"{_VALUES[match['above']]}/{_VALUES[match['below']]}",))
+        yield Rewriting(match[0], (f"{VALUES[match['above']]}/{VALUES[match['below']]}",))
     for match in _SMALL_FRACTION.finditer(folded):
         yield Rewriting(match[0], (f"{numeral(int(match['below']))}分之{numeral(int(match['above']))}",))
     for match in _DOZENS.finditer(folded):
@@ -465,8 +425,8 @@ def _thousands(folded: str) -> Iterator[Rewriting]:
             yield Rewriting(match[0], (f"{value:.0f}",))
     for match in _PLAIN.finditer(folded):
         value = int(match[0].replace(",", ""))
-        is_year = value < _LARGE and match[0].isdigit()
-        if value % 1000 or is_year or folded[match.end() : match.end() + 1] in _SCALES:
+        is_year = value < LARGE and match[0].isdigit()
+        if value % 1000 or is_year or folded[match.end() : match.end() + 1] in SCALES:
             continue
         names = ("k", " k", " thousand") if value < 10**6 else (" million",) if value < 10**9 else (" billion",)
         number = value / 10 ** (3 if value < 10**6 else 6 if value < 10**9 else 9)

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from pipeline.keyword.chinese_numerals import numeral
 from pipeline.keyword.dates import ERAS, number
-from pipeline.keyword.rewritings import TENS, Rewriting, numeral
+from pipeline.keyword.rewritings import TENS, Rewriting
 
 _DURATIONS: Final = (
     ("15 minutes", "15 min", "quarter of an hour", "quarter hour", "15分钟", "十五分钟", "一刻钟"),
