@@ -71,12 +71,12 @@ def resolve_host(host: str, *, port: int = 0, permitted: Sequence[Network]) -> l
     return allowed
 
 
-def require_host(host: str, *, permitted: Sequence[Network]) -> None:
+def require_host(host: str, *, permitted: Sequence[Network], within_s: float = _NAME_S) -> None:
     """Raise NotAllowed for a host without a connectable address, a private one like one that does not exist, and after the
-    same time. Blocking."""
+    same time; also for one whose addresses are not found ``within_s``. Blocking."""
     refusal = Deadline.after(REFUSED_AFTER_S)
     try:
-        within(lambda: resolve_host(host, permitted=permitted), seconds=_NAME_S)
+        within(lambda: resolve_host(host, permitted=permitted), seconds=within_s)
     except TimeoutError:
         raise _not_allowed(host) from None
     except NotAllowed:

@@ -10,12 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline.administration import edit_webhooks
 from pipeline.outbound.addresses import parse_networks
-from pipeline.outbound.post_client import NotAllowed, Poster, Reply
-from pipeline.records import TenantId
-from pipeline.resources import Resources
-from pipeline.settings import load
+from pipeline.outbound.post_client import NotAllowed, Poster, Reply, require_host
 from tests.support.servers.receiver import LOOPBACK, Receiver, receiving
 from tests.support.stacks.patience import SPARE_S
 
@@ -51,12 +47,11 @@ class DescribeANewEndpoint:
     def it_is_refused_if_its_name_is_not_found_in_time(self, monkeypatch):
         released = threading.Event()
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: released.wait(30) and [])
-        monkeypatch.setattr(edit_webhooks, "_NAME_S", 0.2)
         began = time.monotonic()
         with pytest.raises(
             NotAllowed, match=r"slow\.example has no address that this installation may call"
         ) as refused:
-            edit_webhooks.add(TenantId("acme"), "https://slow.example/hook", ["job.failed"], Resources(load()))
+            require_host("slow.example", permitted=(), within_s=0.2)
         assert time.monotonic() - began < 0.2 + SPARE_S
         assert refused.value.code == "address_not_allowed"
         released.set()

@@ -10,6 +10,7 @@ from pipeline.administration.delete_documents import delete_document
 from pipeline.records import DocumentId
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import breaking, embedding_with, sharing
+from tests.support.stacks.corner import items_of
 
 pytestmark = pytest.mark.own_databases
 
@@ -90,4 +91,5 @@ class DescribeIngestion:
         job = corner.job(ticket)
         assert job.status == "failed"
         assert job.errors[0].code == "embedder_unavailable"
-        assert job.errors[0].attempts == use.settings.ingest_max_attempts
+        [item] = items_of(use, ticket)
+        assert item.attempts == use.settings.ingest_max_attempts
