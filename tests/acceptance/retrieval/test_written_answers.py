@@ -286,7 +286,7 @@ class DescribeStreams:
         suspended = served.asking
         suspended.send_signal(signal.SIGSTOP)
         try:
-            with streamed(served.client, query_id) as events:
+            with streamed(served.client, query_id, deadline_ms=2000) as events:
                 [(name, found)] = list(events)
         finally:
             suspended.send_signal(signal.SIGCONT)
