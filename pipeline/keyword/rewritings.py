@@ -19,6 +19,7 @@ from pipeline.keyword.chinese_numerals import (
     numeral,
     value_of,
 )
+from pipeline.keyword.english_numerals import CARDINALS, NUMBER_WORDS, TENS, in_words
 
 
 class Rewriting(NamedTuple):
@@ -390,7 +391,7 @@ def _shortened(folded: str) -> Iterator[Rewriting]:
     for match in _NUMBERS_RANGE.finditer(folded):
         first, last = int(match["first"]), int(match["last"])
         if first < last:
-            words = [_in_words(value)[0] for value in (first, last)]
+            words = [in_words(value)[0] for value in (first, last)]
             yield Rewriting(
                 match[0],
                 (
@@ -542,37 +543,6 @@ def _nasals(folded: str) -> Iterator[Rewriting]:
                 yield Rewriting(match[0], (other,))
 
 
-CARDINALS: Final = [
-    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
-    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
-]
-_IRREGULAR: Final = {1: "first", 2: "second", 3: "third", 5: "fifth", 8: "eighth", 9: "ninth", 12: "twelfth"}
-TENS: Final = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-
-
-def _in_words(value: int) -> tuple[str, str]:
-    """Return the English cardinal and ordinal of a number below a hundred."""
-    if value < len(CARDINALS):
-        cardinal = CARDINALS[value]
-        return cardinal, _IRREGULAR.get(value) or f"{cardinal}th"
-    ten, one = TENS[value // 10 - 2], value % 10
-    if not one:
-        return ten, f"{ten[:-1]}ieth"
-    return f"{ten}-{CARDINALS[one]}", f"{ten}-{_in_words(one)[1]}"
-
-
-def _ordinal(value: int) -> str:
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th") if value // 10 != 1 else "th"
-    return f"{value}{ending}"
-
-
-NUMBER_WORDS: Final = {
-    written: digits
-    for value in range(2, 100)
-    for word, digits in zip(_in_words(value), (str(value), _ordinal(value)), strict=True)
-    for written in (word, word.replace("-", " "))
-    if written != "second"
-} | {"first": "1st"}
 _WORDS_OF_NUMBERS: Final = {digits: written for written, digits in NUMBER_WORDS.items() if " " not in written}
 _ANY_NUMBER_WORD: Final = re.compile(
     rf"(?<![a-z-])(?:(?:{'|'.join(TENS)})[ -](?:[a-z]+)|(?:first|t|fou?r|f|s|e|n)[a-z]*)(?![a-z-])"

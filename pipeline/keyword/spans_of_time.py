@@ -6,7 +6,8 @@ from typing import Final
 
 from pipeline.keyword.chinese_numerals import numeral
 from pipeline.keyword.dates import ERAS, number
-from pipeline.keyword.rewritings import TENS, Rewriting
+from pipeline.keyword.english_numerals import TENS
+from pipeline.keyword.rewritings import Rewriting
 
 _DURATIONS: Final = (
     ("15 minutes", "15 min", "quarter of an hour", "quarter hour", "15分钟", "十五分钟", "一刻钟"),

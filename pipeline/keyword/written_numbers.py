@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pipeline.keyword.rewritings import CARDINALS, NUMBER_WORDS, TENS, Rewriting
+from pipeline.keyword.english_numerals import CARDINALS, NUMBER_WORDS, TENS
+from pipeline.keyword.rewritings import Rewriting
 
 _VALUES: Final = {word: value for value, word in enumerate(CARDINALS)} | {
     word: 10 * value for value, word in enumerate(TENS, start=2)
