@@ -224,7 +224,8 @@ def as_sent(conditions: HitConditions) -> dict[str, Any]:
 def number_in(value: Any) -> float | None:
     """Return the number of a numeric value or of a text that spells one; None for others and for non-finite ones."""
     if isinstance(value, str):
-        return finite(float(value)) if _NUMBER.fullmatch(value.strip()) else None
+        text = value.strip()  # also of separators such as U+001F, which float() does not skip
+        return finite(float(text)) if _NUMBER.fullmatch(text) else None
     return finite(value)
 
 

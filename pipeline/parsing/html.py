@@ -536,4 +536,4 @@ def _span(cell: Element, name: str, most: int) -> int:
 
 
 def _whole(text: str | None, otherwise: int) -> int:
-    return int(text) if text is not None and re.fullmatch(r"-?\d{1,6}", text.strip()) else otherwise
+    return int(text.strip()) if text is not None and re.fullmatch(r"-?\d{1,6}", text.strip()) else otherwise

@@ -152,7 +152,16 @@ class DescribeWhatChannelsMaySearchBy:
 class DescribeValues:
     @pytest.mark.parametrize(
         ("value", "number"),
-        [("5", 5.0), (" -1.5e3 ", -1500.0), (True, None), ("nan", None), ("inf", None), ("１", None), ("1_000", None)],
+        [
+            ("5", 5.0),
+            (" -1.5e3 ", -1500.0),
+            ("0\x1f", 0.0),
+            (True, None),
+            ("nan", None),
+            ("inf", None),
+            ("１", None),
+            ("1_000", None),
+        ],
     )
     def it_reads_numbers(self, value, number):
         assert number_in(value) == number

@@ -35,6 +35,7 @@ class DescribeHtml:
             ("<ul><li>a<li><p>b</p></li></ul><p>c", "- a\n- b\n\nc"),
             ("<ol><li>a<ul><li>b</ul><li>c</ol>", "1. a\n  - b\n2. c"),
             ("<ol start=3 type=a><li>x<li value=7>y</ol>", "c. x\ng. y"),
+            ('<ol start="5\x1f"><li>x</ol>', "5. x"),
             ("<p>H<sub>2</sub>O, 5 m<sup>2</sup>, 1<sup>st</sup>, log<sub>2</sub>", "H2O, 5 m^2, 1st, log_2"),
             ("<p>10<span style='font-size:60%;vertical-align: super'>6</span> Pa", "10^6 Pa"),
             ("<p>a<span style='vertical-align: top'>b</span> H<font style='vertical-align:sub'>2</font>O", "ab H2O"),
