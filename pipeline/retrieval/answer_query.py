@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import structlog
-from tenacity import Retrying, retry_if_exception_type, retry_if_not_exception_type, wait_random
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, retry_if_not_exception_type, wait_random
 
 from pipeline.answer.ended_query import NOT_TAKEN, UNDERSTAND, EndedQuery, TaskRun
 from pipeline.answer.result import Answer
@@ -80,21 +80,26 @@ def ask_and_report(query: Query, channel: Channel, use: Resources, *, worker: st
         envelope = _ask_all_wordings(query, channel, use, report_first)
     elapsed_ms = (time.perf_counter() - started) * 1000
     measure_channel(query, envelope, elapsed_ms, use.meter)
-    for attempt in _until_deadline(query):
-        with attempt:
-            state = queries.report(query, envelope, elapsed_ms=elapsed_ms, worker=worker, calls=calls)
-    return _Reported(envelope, elapsed_ms, calls, state)
+
+    def report_last(query: Query) -> QueryState | None:
+        return queries.report(query, envelope, elapsed_ms=elapsed_ms, worker=worker, calls=calls)
+
+    return _Reported(envelope, elapsed_ms, calls, _until_deadline(report_last, query))
 
 
-def _until_deadline(query: Query) -> Retrying:
-    """Return attempts to store something of a query while Redis is away, as until its successor is elected. One at least, also
-    after the deadline."""
-    return Retrying(
-        retry=retry_if_exception_type(StoreUnavailable) & retry_if_not_exception_type((StoreFull, StoreMisconfigured)),
-        wait=wait_random(*_REPORT_AGAIN_S),
-        stop=lambda _: query.deadline.has_passed,
-        reraise=True,
-    )
+def _has_passed(attempted: RetryCallState) -> bool:
+    query: Query = attempted.args[0]
+    return query.deadline.has_passed
+
+
+# Stores something of a query, its first argument, again while Redis is away, as until its successor is elected: once at least,
+# also after the deadline. One for all queries: a Retrying refers to itself and is freed only by the garbage collector.
+_until_deadline = Retrying(
+    retry=retry_if_exception_type(StoreUnavailable) & retry_if_not_exception_type((StoreFull, StoreMisconfigured)),
+    wait=wait_random(*_REPORT_AGAIN_S),
+    stop=_has_passed,
+    reraise=True,
+)
 
 
 def _ask_all_wordings(
@@ -259,17 +264,20 @@ def _unanswered(arrived: Arrived) -> Answer:
 
 def _store(asked: Query, arrived: Arrived, composed: Answer, use: Resources) -> bool:
     """Store an answer; ``asked``: the query as it was opened, before a model understood it."""
-    query, rendered = arrived.query, render(composed)
-    for attempt in _until_deadline(query):
-        with attempt:
-            first = use.queries(query.tenant_id).answer(
-                asked,
-                rendered,
-                status=composed.status,
-                note=search_row(query, composed, use),
-                keep=may_be_cached(query, composed, len(rendered), use),
-                trace=packed_trace(arrived, composed) if query.trace else None,
-            )
+    rendered = render(composed)
+
+    def store(query: Query) -> bool:
+        return use.queries(query.tenant_id).answer(
+            asked,
+            rendered,
+            status=composed.status,
+            note=search_row(query, composed, use),
+            keep=may_be_cached(query, composed, len(rendered), use),
+            trace=packed_trace(arrived, composed) if query.trace else None,
+        )
+
+    query = arrived.query
+    first = _until_deadline(store, query)
     if first:
         if use.query_ended is not None:
             use.query_ended(ended_query(arrived, composed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -183,6 +184,23 @@ class DescribeAHeaderTask:
         threading.Timer(0.3, setattr, (server, "connected", True)).start()
         assert answer(TENANT, QUERY, use, {}, known=state)
         assert use.queries(TENANT).state(QUERY).status == "failed"
+
+    def it_leaves_nothing_of_its_own_to_the_garbage_collector(self, use):
+        open_query(use)
+        query = use.queries(TENANT).load(QUERY)
+        ask_and_report(query, FakeChannel(finds), use)
+        gc.collect()
+        gc.disable()
+        try:
+            ask_and_report(query, FakeChannel(finds), use)
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            gc.collect()
+            left = [type(each).__qualname__ for each in gc.garbage if not type(each).__module__.startswith("fakeredis")]
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
+        assert not left
 
     def it_gives_the_same_envelope_when_it_runs_twice(self, use):
         open_query(use)
