@@ -156,8 +156,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._discarded = 0
         self._stop_waiting()
         if self.cycle is not None and not self.cycle.response_complete:
-            self.transport.close()  # another answer is being written, and a second one would corrupt it
-            return
+            if self.cycle.response_started or self.pipeline:
+                self.transport.close()  # another answer is being written, and a second one would corrupt it
+                return
+            self.cycle.disconnected = True  # the route that reads this body is told so, and writes nothing
+            self.cycle.message_event.set()
         REQUESTS.labels("other", "unknown", problem.status).inc()
         log.info("request_refused", code=problem.code, client=self.client[0] if self.client else None)
         self.transport.write(_response_bytes(problem, getattr(self, "url", b"")))

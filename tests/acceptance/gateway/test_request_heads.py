@@ -153,6 +153,16 @@ class DescribeAHeadThatIsAmbiguous:
         status, _, body = exchange(b"HELO gateway\r\n\r\n")
         assert (status, body["code"]) == (400, "malformed_request")
 
+    @pytest.mark.parametrize("size", [b"-1", b"zz", b"f" * 17, b""])
+    @pytest.mark.parametrize("pause_s", [0.0, 0.2])
+    def it_is_400_if_a_chunk_of_the_body_has_no_size(self, key, size: bytes, pause_s: float):
+        with connected() as connection:
+            connection.sendall(head(key, "POST /v1/queries", JSON, "Transfer-Encoding: chunked"))
+            time.sleep(pause_s)  # so that the route has begun to read
+            connection.sendall(size + b"\r\n{}\r\n0\r\n\r\n")
+            status, _, body = answer(connection)
+        assert (status, body["code"]) == (400, "malformed_request")
+
     def it_takes_no_header_from_a_trailer(self):
         lines = ("Host: gateway", JSON, "Transfer-Encoding: chunked", "", "2", "{}", "0", "Authorization: Bearer x", "")
         status, _, body = exchange("\r\n".join(("POST /v1/documents HTTP/1.1", *lines, "")).encode())
