@@ -159,7 +159,7 @@ class BoundedProtocol(HttpToolsProtocol):
             if self.cycle.response_started or self.pipeline:
                 self.transport.close()  # another answer is being written, and a second one would corrupt it
                 return
-            self.cycle.disconnected = True  # the route that reads this body is told so, and writes nothing
+            self.cycle.disconnected = True  # so that the route which reads this body ends, and writes nothing
             self.cycle.message_event.set()
         REQUESTS.labels("other", "unknown", problem.status).inc()
         log.info("request_refused", code=problem.code, client=self.client[0] if self.client else None)
