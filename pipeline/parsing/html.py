@@ -130,15 +130,11 @@ def blocks_of_tree(root: Element) -> list[Block]:
     return _Writer(dropped=DROPPED | _NAVIGATION).blocks(root)
 
 
-def is_element(name: str) -> bool:
-    """Return whether HTML has an element of this name."""
-    return name.lower() in _ELEMENTS
-
-
-def blocks_of_fragment(fragment: str) -> list[Block]:
-    """Return the blocks of an HTML fragment in another text. Unknown tags are text there."""
-    shown = _TAG_BEGINS.sub(lambda tag: tag[0] if is_element(tag[1]) else f"&lt;{tag[0][1:]}", fragment)
-    return blocks_of_tree(read_page(shown).root)
+def read_fragment(fragment: str) -> Page:
+    """Return the tree of an HTML fragment in another text. Unknown tags are text there."""
+    return read_page(
+        _TAG_BEGINS.sub(lambda tag: tag[0] if tag[1].lower() in _ELEMENTS else f"&lt;{tag[0][1:]}", fragment)
+    )
 
 
 def hides(fragment: str) -> str | None:
