@@ -19,7 +19,6 @@ from pipeline.parsing.html_tree import (
     TAB,
     Element,
     Page,
-    may_hide,
     read_page,
     set_of,
 )
@@ -35,7 +34,7 @@ _DECLARED_WITHIN = 4096  # bytes
 _TAG_BEGINS = re.compile(r"</?([a-zA-Z][a-zA-Z0-9-]*)")
 _SPACES = re.compile(r"[\t\r\n\f][ \t\r\n\f]*| [ \t\r\n\f]+")
 _SPACED_LINE_END = re.compile(rf" ?{LINE_END} ?")
-_OPEN_ENDED = set_of("p li dt dd td th tr option")  # their end tags are often left out
+OPEN_ENDED = set_of("p li dt dd td th tr option")  # their end tags are often left out
 _LIST_STYLE = re.compile(r"list-style(?:-type)?\s*+:\s*+([a-z-]+)", re.IGNORECASE)
 _LIST_STYLES = {
     **dict.fromkeys(("lower-alpha", "lower-latin"), "a"),
@@ -135,14 +134,6 @@ def read_fragment(fragment: str) -> Page:
     return read_page(
         _TAG_BEGINS.sub(lambda tag: tag[0] if tag[1].lower() in _ELEMENTS else f"&lt;{tag[0][1:]}", fragment)
     )
-
-
-def hides(fragment: str) -> str | None:
-    """Return the name of an element that a fragment opens, does not close and does not show, or None."""
-    if "<" not in fragment or not may_hide(fragment):
-        return None
-    unclosed = read_page(fragment).unclosed
-    return next((each.tag for each in unclosed if each.is_unseen and each.tag not in _OPEN_ENDED), None)
 
 
 def _page_blocks(page: Page) -> list[Block]:

@@ -14,8 +14,8 @@ from markdown_it.token import Token
 from pipeline.documents.clean_text import clean_code
 from pipeline.parsing.assembly import Block, assemble
 from pipeline.parsing.encodings import read_text
-from pipeline.parsing.html import blocks_of_tree, hides, read_fragment, withheld
-from pipeline.parsing.html_tree import LINE_END, Element
+from pipeline.parsing.html import OPEN_ENDED, blocks_of_tree, read_fragment, withheld
+from pipeline.parsing.html_tree import LINE_END, Element, Page
 from pipeline.parsing.tables import bar_blocks
 from pipeline.records import Parsed
 
@@ -216,8 +216,7 @@ class _Writer:
                 )
                 if not end:
                     continue
-                self._hidden = None
-                yield from self._fragment(token.content[len(token.content) - len(rest) :])
+                yield from self._html(token.content[len(token.content) - len(rest) :])
             elif kind == "inline":
                 text = self._inline(token.children or (), is_heading=level is not None)
                 if self._cells is not None:
@@ -236,8 +235,7 @@ class _Writer:
                 yield Block(text=self._marked(_code(token)), is_code=True)
             elif kind == "html_block":
                 yield from self._flushed()
-                yield from self._fragment(token.content)
-                self._hidden = hides(token.content)
+                yield from self._html(token.content)
             else:
                 yield from self._structure(token)
         yield from self._flushed()
@@ -267,12 +265,18 @@ class _Writer:
         if not has_html:
             return text
         mark = "" if self._cells is None else "- "  # of a list, which a cell has in one line
-        return "\n".join(block.text.removeprefix(mark) for block in self._fragment(text))
+        return "\n".join(block.text.removeprefix(mark) for block in blocks_of_tree(self._fragment(text).root))
 
-    def _fragment(self, fragment: str) -> list[Block]:
-        """Return the blocks of a fragment of HTML, and count its elements that are not shown."""
+    def _fragment(self, fragment: str) -> Page:
+        """Return the tree of a fragment of HTML, and count its elements that are not shown."""
         page = read_fragment(fragment)
         self._unseen += page.unseen
+        return page
+
+    def _html(self, fragment: str) -> list[Block]:
+        """Return the blocks of a fragment, which may hide what stands below it."""
+        page = self._fragment(fragment)
+        self._hidden = next((each.tag for each in page.unclosed if each.is_unseen and each.tag not in OPEN_ENDED), None)
         return blocks_of_tree(page.root)
 
     def tell(self, warnings: list[str]) -> None:

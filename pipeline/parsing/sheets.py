@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pipeline.parsing.formulas import lowered, raised
 from pipeline.parsing.number_formats import BUILT_IN_CODES, shown_text, shown_value
+from pipeline.parsing.numbering import alphabetic
 from pipeline.parsing.table_headers import Span
 
 _LONGEST_CODE = 255  # characters of a number format: Excel's limit
@@ -248,12 +249,7 @@ def column_number(letters: str) -> int:
 
 def column_letters(column: int) -> str:
     """Return the letters of a column: ``A`` for column 0, ``AA`` for 26."""
-    letters = ""
-    column += 1
-    while column:
-        column, letter = divmod(column - 1, 26)
-        letters = chr(65 + letter) + letters
-    return letters
+    return alphabetic(column + 1).upper()
 
 
 def _unescaped(text: str) -> str:
