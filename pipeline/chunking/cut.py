@@ -103,6 +103,12 @@ def touched(sections: Sequence[Section], start: int, end: int) -> Sequence[Secti
     return sections[first : bisect_left(sections, end, lo=first, key=lambda section: section.start)]
 
 
+def pages_of(sections: Iterable[Section]) -> tuple[int | None, int | None]:
+    """Return the first and the last page of sections: the notes of a page may stand below the first lines of the next."""
+    pages = [section.page for section in sections if section.page is not None]
+    return min(pages, default=None), max(pages, default=None)
+
+
 def embedding_text(passage: Passage, title: str | None, *, text: str | None = None) -> str:
     """Return the text to embed for ``passage``: title and headings without repetition, then ``text`` or its own."""
     headings = [heading for heading in passage.heading_path if heading != title]
@@ -210,14 +216,15 @@ def _tail(passage: Sequence[Sentence], chunking: Chunking, *, room: int) -> list
 def _passage(text: str, tokens: TokenMap, start: int, end: int, sections: Sequence[Section]) -> Passage:
     touched_sections = touched(sections, start, end)
     path = reduce(_common, (section.heading_path for section in touched_sections))
+    first, last = pages_of(touched_sections)
     return Passage(
         text=text[start:end],
         start=start,
         end=end,
         token_count=tokens.count(start, end),
         heading_path=path,
-        page=touched_sections[0].page,
-        page_end=touched_sections[-1].page,
+        page=first,
+        page_end=last,
     )
 
 

@@ -40,11 +40,12 @@ _BLANK_LINES = re.compile("\n{3,}")
 def clean(text: str) -> str:
     """Return ``text`` fit for storing and cutting; idempotent. One kind of line end; no control, zero-width or half
     characters, no trailing spaces, at most one blank line in a row."""
-    return _cleaned(text).strip("\n ")
+    text = _cleaned(text)
+    return (_BLANK_LINES.sub("\n\n", text) if "\n\n\n" in text else text).strip("\n ")
 
 
 def clean_code(text: str) -> str:
-    """Return ``text`` as `clean` does, with the indentation of its first line."""
+    """Return ``text`` as `clean` does, with the indentation of its first line and all blank lines."""
     return _cleaned(text).strip("\n").rstrip()
 
 
@@ -66,7 +67,7 @@ def _cleaned(text: str) -> str:
         text = _RADICALS.sub(_letter, text)
         if _OF_SYMBOL_FONTS.search(text):
             text = text.translate(_SIGNS)
-    return _BLANK_LINES.sub("\n\n", text) if "\n\n\n" in text else text
+    return text
 
 
 def seam(gap: int) -> str:

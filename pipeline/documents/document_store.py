@@ -45,7 +45,7 @@ _NO_INGREDIENTS = {"generation", "fields", "body", "source_id"}
 # Raise this whenever the same bytes would become other chunks than before: a parser or the chunker has changed (of terms
 # `keyword.terms.VERSION` says so). Documents are then made anew at their next upload instead of being taken for unchanged.
 # tests/unit/documents/test_unchanged_uploads.py notices when it was forgotten.
-ANALYSIS = 12
+ANALYSIS = 13
 
 
 def recipe(body: bytes, how: Mapping[str, Any], *, analysis: int = ANALYSIS) -> bytes:

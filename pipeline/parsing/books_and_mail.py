@@ -143,7 +143,7 @@ def parse_mhtml(body: bytes) -> Parsed:
 
 def parse_eml(body: bytes) -> Parsed:
     """Return a mail: its subject as heading, sender, receivers and date as lines, its text (of HTML, if it has both), and
-    mails attached to it. Other attachments are named in a warning."""
+    texts, pages and mails attached to it. Other attachments are named in a warning."""
     mail = _Mail()
     body = decode(body).encode() if b"\0" in body[:_HEAD] else body  # a mail that was saved as UTF-16
     blocks = [*mail.blocks(message_from_bytes(body))]
@@ -178,14 +178,15 @@ class _Mail:
     def _text(self, part: Message) -> list[Block]:
         """Return the blocks of a part; note the name of one that is no text."""
         kind, name = part.get_content_type(), one_line(_header_of(part.get_filename() or ""))
-        if kind in (*_PAGES, "text/plain") and part.get_content_disposition() != "attachment":
+        if kind in (*_PAGES, "text/plain"):
             with suppress(UndecodableText):
                 decoded = decode_page(_payload(part), part.get_content_charset())
+                named = [Block(text=name)] if part.get_content_disposition() == "attachment" else []
                 if kind == "text/plain":
-                    return [Block(text=decoded.text)]
+                    return [*named, Block(text=decoded.text)]
                 page = read_page(decoded.text)
                 self.unseen += page.unseen
-                return blocks_of_tree(page.root)
+                return [*named, *blocks_of_tree(page.root)]
         if kind == _CALENDAR:
             with suppress(UndecodableText):
                 return [Block(text="\n".join(_event(decode(_payload(part), declared=part.get_content_charset()))))]

@@ -98,9 +98,9 @@ class _Document:
         self._shown: set[str] = set()  # parts that the text refers to
         for kind in ("footnote", "endnote", "comment"):
             for part in self._named(f"{kind}s"):
-                notes = _Notes(kind, self.reader(numbered=False))
-                notes.read_beside(archive, part)
-                self._notes |= {(kind, name): text for name, text in notes.texts.items()}
+                reader = self.reader(numbered=False)
+                reader.read_beside(archive, part)
+                self._notes |= {(kind, name): text for name, text in reader.notes.items() if text}
 
     def _named(self, kind: str) -> list[str]:
         """Return the parts of a kind; the one of its usual name if a program wrote no link to it."""
@@ -237,6 +237,8 @@ class _Paragraphs(XmlReader):
         part: Callable[[str], list[Element]],
     ) -> None:
         self.root = Element("#root")
+        self.notes: dict[str, str] = {}  # the texts of a part of notes, by their ids
+        self._note_id: str | None = None  # of the open one
         self.title: str | None = None
         self.hidden = False
         self.pictures = 0  # that may hold text: not the small ones
@@ -295,6 +297,8 @@ class _Paragraphs(XmlReader):
             self._table_part(name, attributes)
         elif self._open:
             self._inline(name, attributes)
+        elif name in _NOTE_KINDS.values() and "eparator" not in attributes.get("type", ""):
+            self._note_id, self.root = attributes.get("id", ""), Element("#root")
         elif name == "altChunk":
             self._place.children += self._part(attributes.get("id", ""))
 
@@ -319,6 +323,9 @@ class _Paragraphs(XmlReader):
             self._deeper -= 1
         elif name == "tbl" and self._tables:
             self._end_table()
+        elif name in _NOTE_KINDS.values() and self._note_id is not None:
+            self.notes[self._note_id] = one_line(*(block.text for block in blocks_of_tree(self.root)))
+            self._note_id = None
 
     def text(self, text: str, /) -> None:
         if self._silent:
@@ -549,32 +556,6 @@ class _Paragraphs(XmlReader):
         shown = (row for at, row in enumerate(table.rows) if at not in table.deleted)
         made = table_of(row for row in shown if any(cell.element.children or cell.from_above for cell in row))
         self._place.children += [made] if made.children else []
-
-
-class _Notes(XmlReader):
-    """The texts of a part of notes, by their ids."""
-
-    def __init__(self, kind: str, paragraphs: _Paragraphs) -> None:
-        self.texts: dict[str, str] = {}
-        self._kind = kind
-        self._paragraphs = paragraphs
-        self._id: str | None = None
-
-    def started(self, name: str, attributes: dict[str, str], /) -> None:
-        if name == self._kind and "eparator" not in attributes.get("type", ""):
-            self._id, self._paragraphs.root = attributes.get("id", ""), Element("#root")
-        self._paragraphs.started(name, attributes)
-
-    def ended(self, name: str, /) -> None:
-        self._paragraphs.ended(name)
-        if name == self._kind and self._id is not None:
-            text = one_line(*(block.text for block in blocks_of_tree(self._paragraphs.root)))
-            if text:
-                self.texts[self._id] = text
-            self._id = None
-
-    def text(self, text: str, /) -> None:
-        self._paragraphs.text(text)
 
 
 def _note(kind: str, name: str, text: str) -> Element:

@@ -19,7 +19,6 @@ from pipeline.parsing.html_tree import (
     TAB,
     Element,
     Page,
-    may_hide,
     read_page,
     set_of,
 )
@@ -35,7 +34,7 @@ _DECLARED_WITHIN = 4096  # bytes
 _TAG_BEGINS = re.compile(r"</?([a-zA-Z][a-zA-Z0-9-]*)")
 _SPACES = re.compile(r"[\t\r\n\f][ \t\r\n\f]*| [ \t\r\n\f]+")
 _SPACED_LINE_END = re.compile(rf" ?{LINE_END} ?")
-_OPEN_ENDED = set_of("p li dt dd td th tr option")  # their end tags are often left out
+OPEN_ENDED = set_of("p li dt dd td th tr option")  # their end tags are often left out
 _LIST_STYLE = re.compile(r"list-style(?:-type)?\s*+:\s*+([a-z-]+)", re.IGNORECASE)
 _LIST_STYLES = {
     **dict.fromkeys(("lower-alpha", "lower-latin"), "a"),
@@ -56,7 +55,15 @@ _ELEMENTS = INLINE | set_of(
 _NAVIGATION = set_of("nav")
 _FURNITURE = set_of("header footer aside")  # of a page, outside its main content
 _LEAST_LINKS = 5  # of a block that is nothing but navigation
+_LEAST_WITH_HOME = 2  # likewise, one of them to the start page
+_HOME = re.compile(r"\s*(?:home(?: ?page)?|start(?:seite)?|accueil|inicio|首页|主页|首頁|主頁)\s*", re.IGNORECASE)
 _FEW_BLOCKS = 20  # of a page that may be nothing but navigation
+_FEW_CHARACTERS = 400  # of a page that asks for cookies or JavaScript, and may be nothing else
+_ASKS = re.compile(
+    r"(?:enable|activate|allow|turn on|requires?)\W(?:[\w-]{1,20}\W{1,3}){0,4}(?:cookies|javascript)|checking your browser"
+    r"|(?:启用|开启|打开|允许|請啟用|啟用)[^。.]{0,9}(?:javascript|js|cookie)",
+    re.IGNORECASE,
+)
 _LINK_SHARE = 0.8  # of its characters
 _LEAST_SENTENCE = 40  # bytes of UTF-8 outside of links by which a text is content
 _LARGEST = 2**40
@@ -69,8 +76,8 @@ _INDENT = "  "
 
 def parse_html(body: bytes, charset: str | None) -> Parsed:
     """Return a page's readable text, in linear time: its main content first, without scripts, styles, navigation and
-    elements that are not shown. Title: ``<title>``, else the first ``<h1>``. A page that holds nothing but navigation
-    is read with a warning."""
+    elements that are not shown. Title: ``<title>``, else the first ``<h1>``. A page that holds nothing but navigation, or
+    little more than a request for cookies or JavaScript, is read with a warning."""
     decoded = decode_page(body, charset)
     page = read_page(decoded.text)
     blocks = _page_blocks(page)
@@ -78,8 +85,10 @@ def parse_html(body: bytes, charset: str | None) -> Parsed:
     content = DROPPED | _NAVIGATION | _FURNITURE
     is_short = len(blocks) < _FEW_BLOCKS and page.main is None
     is_bare = is_short and not any(map(_has_words, _Writer(dropped=content | {"a"}).blocks(page.root)))
-    if is_bare and (blocks := blocks or _Writer(dropped=DROPPED).blocks(page.root)):
-        warnings.append("the page holds nothing but navigation")
+    blocks = blocks or (_Writer(dropped=DROPPED).blocks(page.root) if is_bare else [])
+    text = " ".join(block.text for block in blocks[:_FEW_BLOCKS])
+    if (is_bare and blocks) or (len(text) < _FEW_CHARACTERS and _ASKS.search(text)):
+        warnings.append("the page holds no content of its own: navigation, or a request for cookies or JavaScript")
     return assemble(blocks, title=usable_title(page.title), encoding=decoded.encoding, warnings=warnings)
 
 
@@ -120,23 +129,11 @@ def blocks_of_tree(root: Element) -> list[Block]:
     return _Writer(dropped=DROPPED | _NAVIGATION).blocks(root)
 
 
-def is_element(name: str) -> bool:
-    """Return whether HTML has an element of this name."""
-    return name.lower() in _ELEMENTS
-
-
-def blocks_of_fragment(fragment: str) -> list[Block]:
-    """Return the blocks of an HTML fragment in another text. Unknown tags are text there."""
-    shown = _TAG_BEGINS.sub(lambda tag: tag[0] if is_element(tag[1]) else f"&lt;{tag[0][1:]}", fragment)
-    return blocks_of_tree(read_page(shown).root)
-
-
-def hides(fragment: str) -> str | None:
-    """Return the name of an element that a fragment opens, does not close and does not show, or None."""
-    if "<" not in fragment or not may_hide(fragment):
-        return None
-    unclosed = read_page(fragment).unclosed
-    return next((each.tag for each in unclosed if each.is_unseen and each.tag not in _OPEN_ENDED), None)
+def read_fragment(fragment: str) -> Page:
+    """Return the tree of an HTML fragment in another text. Unknown tags are text there."""
+    return read_page(
+        _TAG_BEGINS.sub(lambda tag: tag[0] if tag[1].lower() in _ELEMENTS else f"&lt;{tag[0][1:]}", fragment)
+    )
 
 
 def _page_blocks(page: Page) -> list[Block]:
@@ -155,12 +152,12 @@ def _menus(root: Element, main: Element | None) -> set[int]:
     blocks: list[tuple[int, int, int]] = []  # id, and the texts around
     sentences: list[int] = []
     content = (0, 0)
-    texts = 0
+    texts = homes = 0
 
     def measure(element: Element, is_link: bool) -> tuple[int, int, int]:
         """Return the characters within an element, those of links, and the number of links."""
-        nonlocal texts, content
-        begin = texts
+        nonlocal texts, homes, content
+        begin, homes_before = texts, homes
         characters = of_links = links = 0
         for child in element.children:
             if isinstance(child, str):
@@ -176,13 +173,15 @@ def _menus(root: Element, main: Element | None) -> set[int]:
                 characters += within[0]
                 of_links += within[1]
                 links += within[2]
+        least = _LEAST_WITH_HOME if homes > homes_before else _LEAST_LINKS
         if element.tag == "a":
             links += characters > 0
+            homes += _HOME.fullmatch(element.text) is not None
         elif element.tag == "h1":
             of_links = -_LARGEST  # a menu holds no title
         if element is main:
             content = (begin, texts)
-        elif links >= _LEAST_LINKS and of_links >= _LINK_SHARE * characters and element.tag not in INLINE:
+        elif links >= least and of_links >= _LINK_SHARE * characters and element.tag not in INLINE:
             blocks.append((id(element), begin, texts))
         return characters, of_links, links
 

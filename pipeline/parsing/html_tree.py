@@ -30,7 +30,8 @@ AS_INLINE = re.compile(r"(?<![\w-])display\s*+:\s*+inline\s*+(?:[;!\"']|$)", re.
 CHIP = re.compile(r"\bclass\s*+=[^=]*?(?<![\w-])(?:badge|chip|pill|selected-value|tag)(?![\w-])", re.IGNORECASE)
 _SHOWN_APART = re.compile("|".join(each.pattern for each in (SHIFTED, AS_BLOCK, CHIP)), re.IGNORECASE)
 _DISPLAY = re.compile(r"(?<![\w-])(?:display|visibility)\s*+:\s*+(?:(none|hidden)|\w)", re.IGNORECASE)
-_NAMES, _SELECTOR = re.compile(r"[.#][\w-]+"), re.compile(r"(?:[a-z]\w*)?[.#][\w-]+")
+_NAMES, _COMBINATOR = re.compile(r"[.#][\w-]+"), re.compile(r"[\s>]+")
+_SELECTOR = re.compile(r"(?=[^.#]*+[.#])[\w.#-]++(?:[\s>]++[\w.#-]++)*+")  # of one or more names, such as `.note > p`
 _FOLDED = re.compile(r"answer|panel", re.IGNORECASE)
 _OPENS = re.compile(r"aria-expanded|accordion|toggle|collaps|expand|question|faq", re.IGNORECASE)
 _DIALOG = re.compile(r"dialog|modal|popup|tooltip|navigation|cookie", re.IGNORECASE)
@@ -238,7 +239,7 @@ class _Builder:
         self.page = Page()
         self._open = [self.page.root]
         self._too_deep = 0  # open elements beyond the depth
-        self._styled: dict[str, str] = {}  # what a style does to `.note`, `p.note` and `#note`, as attributes
+        self._styled: _Effects = {}
         self._is_on_paper = False  # nothing has a colour that white text could stand on
         self._kept = set(keeps)  # names of formatting of which an element was kept, so that each end tag has its own
 
@@ -297,7 +298,7 @@ class _Builder:
     def _start(self, name: str, source: str) -> None:
         if rule := _CLOSES.get(name):
             self._close_implied(*rule)
-        if self._styled and source:
+        if self._styled and (source or name in self._styled):
             source += self._of_style(name, source)
         is_formatting = name in _FORMATTING and name not in self._kept
         if is_formatting and not (source and ("role" in source or may_hide(source) or CHIP.search(source))):
@@ -320,9 +321,9 @@ class _Builder:
             self._open.append(element)
 
     def _of_style(self, tag: str, source: str) -> str:
-        attributes = Element("", source).attributes
-        names = [f".{name}" for name in attributes.get("class", "").split()] + [f"#{attributes.get('id', '')}"]
-        return "".join(self._styled.get(name, "") for each in names for name in (each, tag + each))
+        found = [rule for name in _names_of(tag, source) for rule in self._styled.get(name, {}).items()]
+        around = {name for each in self._open if found for name in _names_of(each.tag, each.source)}
+        return "".join(effect for above, effect in found if above <= around)
 
     def _is_unfolded_by_button(self, element: Element) -> bool:
         """Return whether the element before is a button, or holds one, that shows this one."""
@@ -356,7 +357,9 @@ class _Builder:
         end = _end_of_raw_text(html, name, start)
         content = html[start:end]
         if name == "style":
-            self._styled |= _effects_of(content, is_on_paper=self._is_on_paper)
+            for selector, effect in _effects_of(content, is_on_paper=self._is_on_paper).items():
+                *above, last = _COMBINATOR.split(selector)
+                self._styled.setdefault(last, {})[frozenset(above)] = effect
         elif name == "title":
             self.page.title = unescape(content) if self.page.title is None else self.page.title
         elif name == "script" and "math/tex" in source:
@@ -397,9 +400,21 @@ class _Builder:
                 return
 
 
+# By the name of an element, such as `p`, `.note`, `p.note` and `#note`, and those of elements around it: what a style does
+# to it, as attributes.
+_Effects = dict[str, dict[frozenset[str], str]]
+
+
+def _names_of(tag: str, source: str) -> list[str]:
+    """Return the names that a style may have for an element."""
+    attributes = Element("", source).attributes
+    own = [f".{name}" for name in attributes.get("class", "").split()] + [f"#{attributes.get('id', '')}"]
+    return [tag, *(name for each in own for name in (each, tag + each))]
+
+
 def _effects_of(style: str, *, is_on_paper: bool) -> dict[str, str]:
-    """Return what rules of a style do to classes and ids, as attributes: raise or lower them, or not show them, unless
-    another rule shows them, as that of an open panel."""
+    """Return what rules of a style do to elements by selector, as attributes: raise or lower them, or not show them,
+    unless another rule shows them, as that of an open panel."""
     first, *commented = style.split("/*")
     rules = first + "".join(part.partition("*/")[2] for part in commented)
     effects, hidden, shown, depth = dict[str, str](), dict[str, str](), set[str](), 0

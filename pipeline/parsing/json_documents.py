@@ -47,20 +47,13 @@ def parse_json(body: bytes, charset: str | None) -> Parsed:
 def value_of(text: str, warnings: list[str]) -> Any:
     """Return the value of a text of JSON, with numbers as words. Raises MalformedDocument."""
     try:
-        return _loads(text)
+        return _DECODER.decode(text)
     except RecursionError:
         raise MalformedDocument(f"the JSON is nested more than {_DEEPEST} deep") from None
     except json.JSONDecodeError as error:
         if error.msg == "Extra data" and (values := _values_of(text, warnings)) is not None:
             return values
         raise MalformedDocument(f"the file is not JSON: {error.msg} in line {error.lineno}") from None
-
-
-def _loads(text: str) -> Any:
-    # NaN and Infinity, as Python and others write them, stay words; numbers keep their digits.
-    return json.loads(
-        text, strict=False, parse_constant=str, parse_int=str, parse_float=str, object_pairs_hook=_object_of
-    )
 
 
 def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -73,16 +66,19 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
+# NaN and Infinity, as Python and others write them, stay words; numbers keep their digits.
+_DECODER = json.JSONDecoder(
+    strict=False, parse_constant=str, parse_int=str, parse_float=str, object_pairs_hook=_object_of
+)
+
+
 def _values_of(text: str, warnings: list[str]) -> list[Any] | None:
     """Return the objects and lists that follow each other, as in JSON lines. Lines of anything else, if they are fewer,
     are left out, with a warning. None for any other text."""
-    decoder = json.JSONDecoder(
-        strict=False, parse_constant=str, parse_int=str, parse_float=str, object_pairs_hook=_object_of
-    )
     values, wrong, position = [], list[int](), 0
     while (position := _NEXT_VALUE.match(text, position).end()) < len(text):  # type: ignore[union-attr]  # always matches
         try:
-            value, end = decoder.raw_decode(text, position)
+            value, end = _DECODER.raw_decode(text, position)
         except (json.JSONDecodeError, RecursionError):
             value, end = None, text.find("\n", position)
         if isinstance(value, dict | list):
@@ -246,7 +242,7 @@ def split_jsonl(body: bytes, *, charset: str | None = None) -> Iterator[JsonLine
 def _parsed(line: bytes, number: int) -> dict[str, Any] | MalformedDocument:
     try:
         intricate = json_limits.require_few_values(line)
-        value = lenient_json.loads(line.decode("utf-8"))
+        value = lenient_json.loads(line.decode("utf-8"), constant=lambda _name: None)  # NaN, as pandas writes no value
         if intricate:
             json_limits.require_shape(value)
     except json_limits.TooComplex as error:

@@ -141,6 +141,10 @@ _ORG: _Rules = (
 _BLOCK = r"(?:[ \t]*\n|[ \t]{2,}\S[^\n]*\n?)"  # a line of an indented block
 _LEFT_OUT = r"(?:_[^\n:]+:|(?:image|figure|contents|toctree|index|raw|include|highlight)::)"
 _RST: _Rules = (
+    (
+        r"^(?:([=\-~^\"'+`])\1{2,}\n)?(?P<name> ?\w[^\n]*)\n(?P<mark>[=\-~^\"'+`])(?P=mark){2,}[ \t]*$",
+        _heading,
+    ),  # first: code ends with a line like theirs
     (r"^([ \t]*)\+(?:[-=]+\+)+\n(?:\1[|+][^\n]*\n?)+", _grid),
     (r"^(?P<rule>=+(?:[ ]+=+)+)[ ]*\n(?P<rows>(?:[^\n]*\n){1,500}?)(?P=rule)[ ]*$(?!\n[^\s=])", _columns),
     (rf"^\.\. list-table::[^\n]*\n(?:[ \t]+:[^\n]*\n)*(?P<rows>{_BLOCK}++)", _list_table),
@@ -149,7 +153,6 @@ _RST: _Rules = (
         _fenced,
     ),
     (r"^\.\. (?:image|figure)::[^\n]*\n(?:[ \t]+:(?!alt:)[^\n]*\n)*[ \t]+:alt:[ \t]*([^\n]*)$", r"\1"),
-    (r"^(?:([=\-~^\"'+`])\1{2,}\n)?(?P<name> ?\w[^\n]*)\n(?P<mark>[=\-~^\"'+`])(?P=mark){2,}[ \t]*$", _heading),
     (rf"^\.\. {_LEFT_OUT}[^\n]*\n(?:[ \t]+:[^\n]*\n)*|^[ \t]*(?:::|\.\.)[ \t]*$", ""),
     (r"^\.\. (\w+)::[ \t]*", lambda directive: f"{directive[1].capitalize()}: "),
     (

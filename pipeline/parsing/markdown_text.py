@@ -3,6 +3,7 @@ as text; links lose their address, emphasis its stars."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from html import escape
 from itertools import chain, zip_longest
 
 from markdown_it import MarkdownIt
@@ -13,8 +14,8 @@ from markdown_it.token import Token
 from pipeline.documents.clean_text import clean_code
 from pipeline.parsing.assembly import Block, assemble
 from pipeline.parsing.encodings import read_text
-from pipeline.parsing.formulas import lowered, raised
-from pipeline.parsing.html import blocks_of_fragment, hides, is_element
+from pipeline.parsing.html import OPEN_ENDED, blocks_of_tree, read_fragment, withheld
+from pipeline.parsing.html_tree import LINE_END, Element, Page
 from pipeline.parsing.tables import bar_blocks
 from pipeline.records import Parsed
 
@@ -42,9 +43,6 @@ _DEEPEST_BLOCK = 40  # nesting of quotes and lists; deeper marks are text
 _DEEPEST_INLINE = 60  # above it, or the parser leaves out blocks
 _MOST_BRACKETS = 8
 _BRACKET = re.compile(r"\\.|[\[\]]", re.DOTALL)
-_MOVED = re.compile(r"<(/?)(sup|sub)>", re.IGNORECASE)
-_BREAKS = frozenset({"br", "hr", "li", "p", "div"})  # elements of HTML within a line
-_TAG_NAME = re.compile(r"</?([a-zA-Z][a-zA-Z0-9-]*)")
 
 Rule = Callable[[StateBlock, int, int, bool], bool]
 InlineRule = Callable[[StateInline, bool], bool]
@@ -205,7 +203,7 @@ class _Writer:
         self._cells: list[str] | None = None  # of the open row
         self._rows: list[list[str]] = []  # of the open table
         self._hidden: str | None = None  # an open element of HTML that is not shown
-        self._unseen = 0  # elements with words that are not shown
+        self._unseen: list[Element] = []
 
     def blocks(self, tokens: Sequence[Token]) -> Iterator[Block]:
         """Yield the blocks of a document."""
@@ -218,8 +216,7 @@ class _Writer:
                 )
                 if not end:
                     continue
-                self._hidden = None
-                yield from blocks_of_fragment(token.content[len(token.content) - len(rest) :])
+                yield from self._html(token.content[len(token.content) - len(rest) :])
             elif kind == "inline":
                 text = self._inline(token.children or (), is_heading=level is not None)
                 if self._cells is not None:
@@ -238,9 +235,7 @@ class _Writer:
                 yield Block(text=self._marked(_code(token)), is_code=True)
             elif kind == "html_block":
                 yield from self._flushed()
-                yield from blocks_of_fragment(token.content)
-                self._hidden = hides(token.content)
-                self._unseen += self._hidden is not None
+                yield from self._html(token.content)
             else:
                 yield from self._structure(token)
         yield from self._flushed()
@@ -249,38 +244,44 @@ class _Writer:
         """Return text without the marks around it, without elements that are not shown, and in a heading of words without
         the names of its pictures."""
         pieces: list[str] = []
-        moved: tuple[str, int] | None = None  # an open <sup> or <sub>, and where its text begins
-        hidden: tuple[str, int] | None = None  # an open element that is not shown, and how many are open within
+        has_html = any(token.type == "html_inline" for token in tokens)
+        written = escape if has_html else str
         has_words = is_heading and any(
             token.type in ("text", "code_inline") and token.content.strip() for token in tokens
         )
         for token, after in zip_longest(tokens, tokens[1:]):
-            if hidden is not None:
-                hidden = _closed_by(hidden, token)
-            elif token.type in ("em_open", "em_close"):
+            if token.type in ("em_open", "em_close"):
                 if after and after.content[:1].isdecimal() and pieces and pieces[-1][-1:].isdecimal():
                     pieces.append(token.markup)  # 2*3*4 is no emphasis
             elif token.type in ("text", "text_special", "code_inline"):
-                pieces.append(token.content)
-            elif token.type == "html_inline" and (tag := _MOVED.match(token.content)):
-                if tag[1] and moved is not None:
-                    write, begin = (raised if moved[0] == "sup" else lowered), moved[1]
-                    pieces[begin:] = [write("".join(pieces[:begin])[-20:], "".join(pieces[begin:]))]
-                moved = None if tag[1] else (tag[2].lower(), len(pieces))
+                pieces.append(written(token.content))
             elif token.type in ("softbreak", "hardbreak"):
-                pieces.append("\n")
+                pieces.append(LINE_END if has_html else "\n")
             elif token.type == "image" and not has_words:
-                pieces.append(self._inline(token.children or ()))
+                pieces.append(written(self._inline(token.children or ())))
             elif token.type == "html_inline":
-                if name := hides(token.content):
-                    hidden, self._unseen = (name, 1), self._unseen + 1
-                pieces.append(_of_tag(token.content))
-        return "".join(pieces)
+                pieces.append(token.content)
+        text = "".join(pieces)
+        if not has_html:
+            return text
+        mark = "" if self._cells is None else "- "  # of a list, which a cell has in one line
+        return "\n".join(block.text.removeprefix(mark) for block in blocks_of_tree(self._fragment(text).root))
+
+    def _fragment(self, fragment: str) -> Page:
+        """Return the tree of a fragment of HTML, and count its elements that are not shown."""
+        page = read_fragment(fragment)
+        self._unseen += page.unseen
+        return page
+
+    def _html(self, fragment: str) -> list[Block]:
+        """Return the blocks of a fragment, which may hide what stands below it."""
+        page = self._fragment(fragment)
+        self._hidden = next((each.tag for each in page.unclosed if each.is_unseen and each.tag not in OPEN_ENDED), None)
+        return blocks_of_tree(page.root)
 
     def tell(self, warnings: list[str]) -> None:
         """Add a warning of elements that are not shown."""
-        if self._unseen:
-            warnings.append(f"{self._unseen} elements that the page does not show were left out")
+        warnings += withheld(self._unseen)
 
     def _structure(self, token: Token) -> Iterator[Block]:
         kind = token.type
@@ -341,26 +342,6 @@ def _code(token: Token) -> str:
     """Return code with the words of its fence beyond a language's name, or the whole fence if there is no code."""
     _, _, words = token.info.strip().partition(" ") if token.content.strip() else ("", "", token.info)
     return f"{words.strip()}\n{token.content}".strip("\n") if words.strip() else token.content.strip("\n")
-
-
-def _closed_by(hidden: tuple[str, int], token: Token) -> tuple[str, int] | None:
-    """Return an element that is not shown, and how many of its name are open after a token; None if it is closed."""
-    name, depth = hidden
-    tag = _TAG_NAME.match(token.content) if token.type == "html_inline" else None
-    if tag is None or tag[1].lower() != name:
-        return hidden
-    depth += -1 if token.content.startswith("</") else 1
-    return (name, depth) if depth else None
-
-
-def _of_tag(tag: str) -> str:
-    """Return nothing for an HTML tag or a comment, a line end for one that begins a line, any other text unchanged."""
-    name = _TAG_NAME.match(tag)
-    if name is None:
-        return "" if tag.startswith("<!--") else tag
-    if not is_element(name[1]):
-        return tag
-    return "\n" if name[1].lower() in _BREAKS else ""
 
 
 _PARSER = _parser()

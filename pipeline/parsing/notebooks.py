@@ -7,7 +7,7 @@ from pipeline.documents.clean_text import clean
 from pipeline.errors import MalformedDocument
 from pipeline.parsing.assembly import Block, assemble
 from pipeline.parsing.encodings import read_text
-from pipeline.parsing.html import blocks_of_fragment
+from pipeline.parsing.html import blocks_of_tree, read_fragment
 from pipeline.parsing.json_documents import value_of
 from pipeline.parsing.markdown_text import markdown_blocks
 from pipeline.records import Parsed
@@ -54,7 +54,7 @@ def _output(output: dict[str, Any]) -> Iterator[Block]:
         return  # its text names the object of the program
     page = _joined(data.get("text/html", data.get("html")))
     if "<table" in page:
-        yield from blocks_of_fragment(page)
+        yield from blocks_of_tree(read_fragment(page).root)
         return
     text = _joined(data.get("text/plain", data.get("text"))) or _joined(output.get("traceback"), "\n")
     if text.strip() and not text.startswith("<IPython.core.display"):  # stands for what a browser shows

@@ -1,5 +1,6 @@
 """Numbers of lists and clauses as they are written: 1, a, iv, 二, 第三条."""
 
+import re
 from collections.abc import Sequence
 
 _ROMAN = (
@@ -53,6 +54,11 @@ def numeral(number: int, style: str) -> str:
     if style == "ordinal":
         return f"{number}{'th' if 10 < number % 100 < 14 else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
     return str(number)
+
+
+def whole(text: str | None, otherwise: int) -> int:
+    """Return a text of up to seven digits as a number, or ``otherwise``."""
+    return int(text) if text is not None and re.fullmatch(r"\d{1,7}", text) else otherwise
 
 
 def spaced(number: str) -> str:

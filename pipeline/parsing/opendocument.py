@@ -14,6 +14,7 @@ from pipeline.parsing.containers import Archive, XmlReader, copy_of, office_arch
 from pipeline.parsing.formulas import linear_mathml
 from pipeline.parsing.html import blocks_of_tree, picture_text
 from pipeline.parsing.html_tree import DEEPEST, Element
+from pipeline.parsing.numbering import whole
 from pipeline.parsing.recognition import unread
 from pipeline.parsing.trees import append_code, is_short, with_code
 from pipeline.parsing.word_numbers import Numbering
@@ -466,8 +467,3 @@ def _make_code(paragraph: Element, within: Element) -> None:
 def _centimetres(length: str) -> float:
     found = _LENGTH.fullmatch(length)
     return float(found[1]) * _IN_CM[found[2]] if found else 0.0
-
-
-def whole(text: str | None, otherwise: int) -> int:
-    """Return a text of up to seven digits as a number, or ``otherwise``."""
-    return int(text) if text is not None and re.fullmatch(r"\d{1,7}", text) else otherwise

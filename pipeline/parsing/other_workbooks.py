@@ -16,7 +16,8 @@ from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocume
 from pipeline.parsing.assembly import WHITE, Block, assemble, one_line
 from pipeline.parsing.containers import XmlReader, what_it_is
 from pipeline.parsing.csv import MOST_CELLS
-from pipeline.parsing.opendocument import CONTENT, Objects, open_document, title_of, titles_of, whole
+from pipeline.parsing.numbering import whole
+from pipeline.parsing.opendocument import CONTENT, Objects, open_document, title_of, titles_of
 from pipeline.parsing.sheets import Formats, Row, SheetReader, column_letters, number_formats
 from pipeline.parsing.workbook import MOST_ROWS, TOO_MANY_ROWS, workbook_blocks
 from pipeline.records import Parsed

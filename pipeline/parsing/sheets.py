@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pipeline.parsing.formulas import lowered, raised
 from pipeline.parsing.number_formats import BUILT_IN_CODES, shown_text, shown_value
+from pipeline.parsing.numbering import alphabetic
 from pipeline.parsing.table_headers import Span
 
 _LONGEST_CODE = 255  # characters of a number format: Excel's limit
@@ -53,22 +54,32 @@ class Row:
 
 
 class Strings:
-    """The table of texts that cells share."""
+    """The table of texts that cells share, each of one or several runs."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
-        self._pieces: list[str] = []
-        self._reads = False
-        self._silent = False
+        self._pieces: list[str] = []  # of the open text
+        self._reads = self._silent = False
         self._position = ""  # of the open run: superscript or subscript
 
     def started(self, name: str, attributes: dict[str, str]) -> None:
         """Begin an element."""
-        local = name if ":" not in name else name.rpartition(":")[2]
+        self._begin_run(name if ":" not in name else name.rpartition(":")[2], attributes)
+
+    def ended(self, name: str) -> None:
+        """End an element."""
+        self._end_run(name if ":" not in name else name.rpartition(":")[2])
+
+    def text(self, text: str) -> None:
+        """Take the text within an element."""
+        if self._reads:
+            self._pieces.append(_shifted(self._pieces, text, self._position) if self._position else text)
+
+    def _begin_run(self, local: str, attributes: dict[str, str]) -> None:
         if local == "t":
             self._reads = not self._silent
         elif local == "si":
-            self._pieces = []
+            self._pieces, self._position = [], ""
         elif local == "r":
             self._position = ""
         elif local == "vertAlign":
@@ -76,27 +87,20 @@ class Strings:
         elif local == "rPh":  # the reading of a Japanese word, which is not part of it
             self._silent = True
 
-    def ended(self, name: str) -> None:
-        """End an element."""
-        local = name if ":" not in name else name.rpartition(":")[2]
+    def _end_run(self, local: str) -> None:
         if local == "t":
             self._reads = False
         elif local == "si":
-            self._position = ""
             self.texts.append(_unescaped("".join(self._pieces)))
         elif local == "rPh":
             self._silent = False
 
-    def text(self, text: str) -> None:
-        """Take the text within an element."""
-        if self._reads:
-            self._pieces.append(_shifted(self._pieces, text, self._position) if self._position else text)
 
-
-class SheetReader:
+class SheetReader(Strings):
     """Handlers for the XML of a sheet. ``merged`` is complete when the sheet was read to its end."""
 
     def __init__(self, strings: list[str], formats: Formats) -> None:
+        super().__init__()
         self.merged: list[Span] = []
         self._strings = strings
         self._codes = {str(style): code for style, code in formats.codes.items()}
@@ -107,9 +111,8 @@ class SheetReader:
         self._done: list[Row] = []
         self._row = Row(number=0)
         self._column = -1
-        self._kind = self._style = self._position = ""
-        self._value: list[str] = []
-        self._reads = self._silent = self._is_formula = False
+        self._kind = self._style = ""
+        self._is_formula = False
         self._hidden: list[tuple[int, int]] = []  # first and last of adjacent columns
         self._is_hidden: dict[int, bool] = {}  # by column
 
@@ -157,21 +160,15 @@ class SheetReader:
             reference = attributes.get("r")
             self._column = self._column + 1 if reference is None else self._column_of(reference.rstrip(_DIGITS))
             self._kind, self._style = attributes.get("t", "n"), attributes.get("s", "")
-            self._value, self._is_formula, self._position = [], False, ""
-        elif local == "v" or local == "t":
-            self._reads = not self._silent
+            self._pieces, self._is_formula, self._position = [], False, ""
+        elif local == "v":
+            self._reads = True
         elif local == "f":
             self._is_formula = True
-        elif local == "r":
-            self._position = ""
-        elif local == "vertAlign":
-            self._position = attributes.get("val", "")
         elif local == "row":
             self.begin_row(int(attributes.get("r") or self._row.number + 1), is_hidden=_is_hidden(attributes, "ht"))
         elif local in ("tablePart", "conditionalFormatting", "drawing", "legacyDrawing", "picture"):
             self.is_coloured = True
-        elif local == "rPh":
-            self._silent = True
         elif local == "col":
             if _is_hidden(attributes, "width"):
                 self.hide(int(attributes.get("min", 1)) - 1, int(attributes.get("max", 1)) - 1)
@@ -179,23 +176,20 @@ class SheetReader:
             with suppress(ValueError):  # columns beyond the last one merge nothing
                 columns = sorted((column_number(range_[1]), column_number(range_[3])))
                 self.merge(int(range_[2]), int(range_[4]), *columns)
+        else:
+            self._begin_run(local, attributes)
 
     def ended(self, name: str) -> None:
         """End an element."""
         local = name if ":" not in name else name.rpartition(":")[2]
         if local == "c":
-            self._keep("".join(self._value))
-        elif local == "v" or local == "t":
+            self._keep("".join(self._pieces))
+        elif local == "v":
             self._reads = False
         elif local == "row":
             self.end_row()
-        elif local == "rPh":
-            self._silent = False
-
-    def text(self, text: str) -> None:
-        """Take the text within an element."""
-        if self._reads:
-            self._value.append(_shifted(self._value, text, self._position) if self._position else text)
+        else:
+            self._end_run(local)
 
     def _keep(self, raw: str) -> None:
         """Take the value of the open cell."""
@@ -255,12 +249,7 @@ def column_number(letters: str) -> int:
 
 def column_letters(column: int) -> str:
     """Return the letters of a column: ``A`` for column 0, ``AA`` for 26."""
-    letters = ""
-    column += 1
-    while column:
-        column, letter = divmod(column - 1, 26)
-        letters = chr(65 + letter) + letters
-    return letters
+    return alphabetic(column + 1).upper()
 
 
 def _unescaped(text: str) -> str:

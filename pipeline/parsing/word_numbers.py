@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 
 from pipeline.parsing.containers import XmlReader
-from pipeline.parsing.numbering import numeral, spaced
+from pipeline.parsing.numbering import numeral, spaced, whole
 
 _PLACE = re.compile(r"%([1-9])")
 _DEEPEST = 9
@@ -52,11 +52,11 @@ class Numbering(XmlReader):
         elif name == "abstractNumId":
             self._lists[self._open_list] = value
         elif name == "lvlOverride":
-            self._override = _whole(attributes.get("ilvl", "0"))
+            self._override = whole(attributes.get("ilvl", "0"), 0)
         elif name == "startOverride":
-            self._starts[self._open_list, self._override] = _whole(value)
+            self._starts[self._open_list, self._override] = whole(value, 0)
         elif name == "lvl":
-            self._level, depth = _Level(), _whole(attributes.get("ilvl", "0"))
+            self._level, depth = _Level(), whole(attributes.get("ilvl", "0"), 0)
             if self._open_list:
                 self._overridden[self._open_list, depth] = self._level
             else:
@@ -70,13 +70,13 @@ class Numbering(XmlReader):
 
     def _describe(self, level: _Level, name: str, value: str) -> None:
         if name == "start":
-            level.start = _whole(value)
+            level.start = whole(value, 0)
         elif name == "numFmt":
             level.style = value
         elif name == "lvlText":
             level.text = value
         elif name == "lvlRestart":
-            level.restarts_after = _whole(value)
+            level.restarts_after = whole(value, 0)
         elif name == "suff":
             level.is_joined = value == "nothing"
         elif name == "isLgl":
@@ -116,7 +116,3 @@ class Numbering(XmlReader):
         number = _PLACE.sub(written, level.text).strip()
         is_joined = level.is_joined and not (number.isascii() and number[-1:].isalnum())
         return number if is_joined else spaced(number)
-
-
-def _whole(text: str) -> int:
-    return int(text) if re.fullmatch(r"\d{1,6}", text) else 0

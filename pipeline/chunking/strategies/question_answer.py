@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, groupby
 
-from pipeline.chunking.cut import touched
+from pipeline.chunking.cut import pages_of, touched
 from pipeline.chunking.sentences import paragraphs
 from pipeline.chunking.strategies.strategy import (
     MAX_TOKENS,
@@ -90,14 +90,15 @@ def _cut(parsed: Parsed, chunking: Chunking, allowance: PassageBudget) -> Cut:
 def _pair(parsed: Parsed, start: int, end: int, chunking: Chunking, parents: list[Passage]) -> Iterator[Passage]:
     text = parsed.text[start:end]
     sections = touched(parsed.sections, start, end)
+    first, last = pages_of(sections)
     passage = Passage(
         text=text,
         start=start,
         end=end,
         token_count=count_tokens(text),
         heading_path=sections[0].heading_path,
-        page=sections[0].page,
-        page_end=sections[-1].page,
+        page=first,
+        page_end=last,
         chunk_type="qa",
     )
     if passage.token_count <= chunking.max_tokens:

@@ -6,7 +6,7 @@ is read column by column if its columns are prose, else row by row as a table. T
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby, pairwise
+from itertools import groupby, pairwise
 from typing import cast
 
 from pipeline.parsing.pdf.code import with_code
@@ -137,12 +137,9 @@ def _bands(rows: Iterable[list[LinePart]]) -> Iterator[tuple[list[list[LinePart]
         merged = merged_spans([*spans, *((each.left, each.right) for each in row)], GUTTER * height)
         is_above_columns = divided > 1 and index + 1 < len(rows) and _begins_columns(rows[index - 1 : index + 2])
         if band and (is_above_columns or _ends(band, spans, row, merged, height, divided)):
-            kept = len(band) - (_rows_beside(band, row) if len(spans) == 1 else 0)
-            if kept:
-                yield band[:kept], spans
-            band = band[kept:]
-            divided = sum(len(each) > 1 for each in band)
-            merged = merged_spans([(each.left, each.right) for each in chain(*band, row)], GUTTER * height)
+            yield band, spans
+            band, divided = [], 0
+            merged = merged_spans([(each.left, each.right) for each in row], GUTTER * height)
         band.append(row)
         divided += len(row) > 1
         spans = merged
@@ -159,19 +156,6 @@ def _begins_columns(rows: Sequence[Sequence[LinePart]]) -> bool:
     size = max(each.size for each in (*above, *below))
     gap = min(each.bottom for each in above) - max(each.top for each in below)
     return heading.size > _LARGER * size > 0 and gap > _COLUMNS_APART * above[0].height
-
-
-def _rows_beside(band: Sequence[Sequence[LinePart]], row: Sequence[LinePart]) -> int:
-    """Return how many rows at the end of a band stand in the columns of the row below them: those from the first of several
-    segments on, and lines of the second column above it."""
-    gaps = [(one.right + 1, other.left - 1) for one, other in pairwise(row)]
-    pulled = 0
-    for count, above in enumerate(reversed(band), start=1):
-        if not gaps or any(each.left < end and start < each.right for each in above for start, end in gaps):
-            break
-        if len(above) > 1 or (pulled == count - 1 and pulled and above[0].left >= gaps[0][1]):
-            pulled = count
-    return pulled
 
 
 def _touches(span: tuple[float, float], segment: LinePart) -> bool:

@@ -205,9 +205,6 @@ def _close_ones_joined(row: Sequence[LinePart]) -> Iterator[LinePart]:
                 continue
         run = row[start:index]
         start = index
-        if len(run) == 1:
-            yield run[0]
-            continue
         main = max(run, key=lambda each: len(each.text))
         text, words = _in_one_line(run)
         yield main._replace(text=text, left=run[0].left, right=max([each.right for each in run]), words=words)

@@ -27,7 +27,6 @@ from pipeline.parsing.pdf.lines import (
     BREAK,
     CJK,
     NEW,
-    ON,
     SOFT,
     VALUE,
     Line,
@@ -541,10 +540,6 @@ def _page(
     while index < len(lines):
         line = lines[index]
         may_be = not line.cells and (headings.outline or line.size in headings.sizes)
-        if paragraph and line.follows == ON and not (may_be or line.cells):
-            paragraph = _joined(paragraph, line.text, hyphens)
-            index += 1
-            continue
         heading = headings.level(lines[index : index + _MOST_HEADING_LINES]) if may_be else None
         if paragraph and (heading or line.cells or line.follows == NEW):
             yield Block(text=paragraph, page=number)

@@ -48,6 +48,33 @@ def it_runs_the_page(project: Path, use: Resources) -> None:
 
 
 @pytest.mark.thorough
+def it_keeps_files_of_equal_names_apart_and_makes_one_document_of_two_normal_forms(
+    project: Path, use: Resources
+) -> None:
+    program = project / "names.mjs"
+    program.write_text(
+        """import { Chordwise } from "chordwise-client";
+        const client = new Chordwise();
+        const namespace = "names";
+        const send = async (...file) => client.waitForJob(await client.uploadFiles({ namespace, file }));
+        const both = [{ name: "r.txt", data: "first" }, new File(["second"], "r.txt")];
+        for (const file of [both, both.reverse()]) console.log((await send(...file)).succeeded);
+        for (const name of ["U\u0308bung 报告.txt", "\u00dcbung 报告.txt"]) await send({ name, data: "words" });
+        await send({ name: 'the "new" plan.txt', data: "words" });
+        for await (const each of client.items((params) => client.listDocuments(params), { namespace }))
+          console.log(each.document_id.normalize("NFC") === each.document_id, each.document_id);
+        """,
+        encoding="utf-8",
+    )
+    ran = node(program, cwd=project, CHORDWISE_API_KEY=make_tenant(use)[1])
+    assert ran.returncode == 0, ran.stderr
+    counts, ids = ran.stdout.splitlines()[:2], [line.removeprefix("true ") for line in ran.stdout.splitlines()[2:]]
+    assert counts == ["2", "2"]
+    assert [name for name in ids if not name.startswith("r.txt")] == ['the "new" plan.txt', "Übung 报告.txt"]
+    assert len(ids) == 4
+
+
+@pytest.mark.thorough
 def it_runs_the_example(project: Path, use: Resources) -> None:
     example = project / "node_modules" / "chordwise-client" / "example.mjs"
     ran = node(example, cwd=project, CHORDWISE_API_KEY=make_tenant(use)[1])

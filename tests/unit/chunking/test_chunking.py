@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.chunking.cut import chunk, embedding_text
+from pipeline.chunking.strategies.registry import cut
 from pipeline.chunking.tokens import count_tokens
 from pipeline.parsing.formats import parse
 from pipeline.records import Chunking, Parsed, Passage, Section
@@ -110,6 +111,18 @@ class DescribeChunk:
         )
         (passage,) = chunk(Parsed(text=text, sections=sections), Chunking())
         assert (passage.page, passage.page_end) == (3, 4)
+
+    @pytest.mark.parametrize("strategy", ["qa", "parent_child"])
+    def it_cites_both_pages_where_the_notes_of_one_stand_below_the_first_lines_of_the_next(self, strategy):
+        pieces = ["Q: How long may the pump run?\nA: Until the seal [1]", " is worn.\n\n", "[1] Made of rubber."]
+        ends = [sum(map(len, pieces[: count + 1])) for count in range(3)]
+        sections = tuple(
+            Section(start=end - len(piece), end=end, heading_path=("Seals",), page=page)
+            for piece, end, page in zip(pieces, ends, (1, 2, 1), strict=True)
+        )
+        found = cut(Parsed(text="".join(pieces), sections=sections), Chunking(strategy=strategy), most=100)
+        assert {each.page_end for each in (*found.parents, *found.passages) if "worn" in each.text} == {2}
+        assert all(each.page <= each.page_end for each in (*found.parents, *found.passages))
 
     def it_gives_nothing_for_an_empty_text(self):
         assert chunk(Parsed(text="", sections=()), Chunking()) == []

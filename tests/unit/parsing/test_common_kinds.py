@@ -8,7 +8,7 @@ from openpyxl import Workbook
 from pptx import Presentation
 
 from pipeline.errors import MalformedDocument
-from pipeline.parsing.formats import DOCX, HTML, ODS, PDF, PLAIN, PPTX, XLS, XLSX, parse
+from pipeline.parsing.formats import DOCX, HTML, MARKDOWN, ODS, PDF, PLAIN, PPTX, XLS, XLSX, parse
 from pipeline.parsing.number_formats import shown_value
 from pipeline.records import Parsed
 from tests.support.corpora.formats import docx, paragraph, styles, with_part, written
@@ -17,6 +17,7 @@ from tests.unit.parsing.test_pdf_pages import page, text
 from tests.unit.parsing.test_reported_kinds import _cell, _coloured
 
 FILES = Path(__file__).parent / "files"
+NO_CONTENT = "the page holds no content of its own: navigation, or a request for cookies or JavaScript"
 
 
 def _parsed(body: str | bytes, media_type: str) -> Parsed:
@@ -386,13 +387,55 @@ class DescribeHtml:
         read = _parsed(
             "<header><nav><a href=1>Home</a></nav></header><div id=app></div><footer>© Ott Ltd</footer>", HTML
         )
-        assert (read.text, _warning(read)) == ("© Ott Ltd", "the page holds nothing but navigation")
+        assert (read.text, _warning(read)) == ("© Ott Ltd", NO_CONTENT)
 
     def it_finds_words_with_readings(self):
         assert (
             _parsed("<p><ruby>薔薇<rt>ばら</rt></ruby>園の<ruby>入口<rp>（</rp><rt>いりぐち</rt></ruby>前", HTML).text
             == "薔薇園の入口前"
         )
+
+
+class DescribeStylesOfPages:
+    @pytest.mark.parametrize("rule", [".tip .full", ".tip > b", "#box b", "p.tip>.full", ".x, .tip b", "div .full"])
+    def it_leaves_out_elements_hidden_by_those_around_them(self, rule: str):
+        page = f"<style>{rule} {{display:none}}</style><div id=box><p class=tip>看得见 seen <b class=full>SECRET</b></p></div>"
+        assert _parsed(page, HTML).text == "看得见 seen"
+        assert "SECRET" in _parsed(page.replace("class=tip", "").replace("id=box", "").replace("div", "q"), HTML).text
+
+    def it_keeps_panels_that_another_rule_opens(self):
+        style = ".tabs .pane {display: none} .tabs .pane.open {display: block}"
+        page = f"<style>{style}</style><div class=tabs><p class=pane>两年 two years</p></div>"
+        assert _parsed(page, HTML).text == "两年 two years"
+
+
+class DescribePagesWithoutContent:
+    @pytest.mark.parametrize(
+        "request_",
+        [
+            "Checking your browser before accessing example.org.",
+            "You need to enable JavaScript to run this app.",
+            "请启用 JavaScript 和 Cookie 后继续。",
+        ],
+    )
+    def it_warns_of_a_page_that_only_asks_for_cookies_or_programs(self, request_: str):
+        assert _warning(_parsed(f"<h1>example.org</h1><p>{request_}</p>", HTML)) == NO_CONTENT
+        article = "How we deliver, what it costs, and who signs for it. " * 20
+        assert not _warning(_parsed(f"<p>{article}</p><p>{request_}</p>", HTML))
+
+    def it_leaves_out_a_menu_of_two_links_with_the_start_page(self):
+        body = "<h1>停水通知 Notice</h1><p>本周三上午八点到下午两点滨河路沿线停水，请提前储水。</p>"
+        menu = "<div class=top><a href=/>{}</a> | <a href=/b>Imprint</a></div>"
+        for home in ("Home", "首页"):
+            assert "Imprint" not in _parsed(menu.format(home) + body, HTML).text
+        assert "Imprint" in _parsed(menu.format("Form A") + body, HTML).text
+
+
+class DescribeCode:
+    def it_keeps_two_blank_lines(self):
+        code = "import os\n\n\ndef run():\n    return 1"
+        text = f"# 用法 Usage\n\nWords.\n\n\n\n```py\n{code}\n```"
+        assert _parsed(text, MARKDOWN).text == f"用法 Usage\n\nWords.\n\n{code}"
 
 
 class DescribeSubtitles:

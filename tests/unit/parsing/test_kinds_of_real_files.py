@@ -388,6 +388,10 @@ class DescribeLightMarkup:
     def it_keeps_code_and_counts_items(self, name: str, body: str):
         assert _read(body, PLAIN, name).text == "if a:\n    run  -x\n\n1. 断电\n2. wait"
 
+    def it_takes_no_last_line_of_code_for_a_heading(self):
+        body = "用法 Use\n========\n\n.. code-block:: sh\n\n   make clean\n\n   make all\n\nText.\n"
+        assert _read(body, PLAIN, "a.rst").text == "用法 Use\n\nmake clean\n\nmake all\n\nText."
+
     def it_names_the_pictures_of_restructuredtext(self):
         assert _read(".. image:: a.png\n   :width: 9\n   :alt: 泵站 plan\n", PLAIN, "a.rst").text == "泵站 plan"
 
@@ -453,7 +457,7 @@ class DescribePartsThatSeveralPagesShare:
 
     def it_says_that_a_page_of_links_is_nothing_but_navigation(self):
         links = "".join(f"<li><a href={at}>第{at}页 page</a></li>" for at in range(6))
-        warning = "the page holds nothing but navigation"
+        warning = "the page holds no content of its own: navigation, or a request for cookies or JavaScript"
         assert _warning(_read(f"<ul>{links}</ul><footer><a href=a>Imprint</a></footer>", HTML)) == warning
         assert not _warning(_read(f"<ul>{links}</ul><p>Words of its own.</p>", HTML))
 

@@ -349,6 +349,15 @@ class DescribeMails:
             "1 elements that the page does not show were left out; attachments were not read (1): 价格.pdf"
         )
 
+    def it_reads_texts_that_are_attached_below_their_names(self):
+        words = "2 x 保温杯 500 ml, to be paid within 14 days"
+        attached = f"Content-Disposition: attachment; filename=packing.txt\r\n\r\n{words}"
+        parsed = parse(
+            _mail(_text_and_page(), f"Content-Type: text/plain; charset=utf-8\r\n{attached}"), media_type=EML
+        )
+        assert parsed.text.endswith(f"\n\npacking.txt\n\n{words}")
+        assert "attachments" not in _warning(parsed)
+
     def it_reads_bytes_of_gbk_in_the_subject_and_the_text(self):
         text = "会议于下午三点在二楼举行，请各位准时参加并带上材料。"
         body = f"Subject: {text}\nFrom: a@example.org\nContent-Type: text/plain; charset=gbk\n\n{text}\n".encode("gbk")

@@ -192,7 +192,7 @@ class DescribeMarkdown:
                 "One[^1] two[^n].\n\n[^1]: First.\n\n[^n]: 说明\n\nThree.",
             ),
             ("`[^1]`\n\n- a[^1]\n- b\n\nc\n\n[^1]: x", "[^1]\n\n[^1]: x\n\n- a[^1]\n- b\n\nc"),
-            ('a <span style="display:none">no <span>no</span> no</span> b', "a  b"),
+            ('a <span style="display:none">no <span>no</span> no</span> b', "a b"),
             ("a\n\n<div hidden>\n\n不 **no**\n\n- no\n\n</div>\n\nb", "a\n\nb"),
             ("# Title {#id .class}\n\nx {#y}", "Title\n\nx {#y}"),
             ("# PDF.js ![ci](a.svg) [![cov](b.svg)](c)", "PDF.js"),

@@ -206,7 +206,6 @@ class DescribeSplitJsonl:
         [
             (b"nope", "not JSON"),
             (b"[1]", "not a JSON object"),
-            (b'{"a": NaN}', "not JSON"),
             (b'{"a": ' + b"9" * 5000 + b"}", "not JSON"),
             (b"[" * 100_000, "nested too deeply"),
             (b'{"a": "\xff"}', "not UTF-8"),
@@ -218,6 +217,11 @@ class DescribeSplitJsonl:
         assert isinstance(second.value, MalformedDocument)
         assert "line 2" in str(second.value)
         assert reason in str(second.value)
+
+    @pytest.mark.parametrize("written", ["NaN", "Infinity", "-Infinity"])
+    def it_reads_numbers_that_are_none_as_no_value(self, written):
+        (line,) = split_jsonl(f'{{"text": "水泵 pump", "score": {written}}}\n'.encode())
+        assert line.value == {"text": "水泵 pump", "score": None}
 
     @pytest.mark.parametrize(
         ("text", "charset"), [("設備狀態", "big5"), ("设备状态", "gb18030"), ("café", "latin-1"), ("维", "utf-8")]
