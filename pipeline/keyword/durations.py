@@ -45,17 +45,18 @@ _NAMED: Final = {
     for name in names.split(", ")
 }
 _NAME: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_NAMED, key=len, reverse=True))})(?!\w)")
-_HAS_NAME: Final = re.compile("h(?:al|our|eure|ora)|half|stunde|media|mezz|пол|час|saat|시간|fortn")
+_IN_NAMES: Final = ("hour", "hora", "hal", "stund", "heur", "media", "mezz", "пол", "час", "saat", "시간", "fortn")
 _ANY_UNIT: Final = "|".join(sorted((name for name in _SIZES if not "一" <= name[0] <= "鿿"), key=len, reverse=True))
 _IN_DIGITS: Final = re.compile(
     r"(?<![\w.,:/-])(?<!시 )(?:(?P<hours>\d) ?h ?(?P<rest>[0-5]\d)(?![\w.,:/-])"
     rf"|(?P<number>\d{{1,4}}(?:[.,]\d{{1,2}})?)[ -]?(?P<unit>{_ANY_UNIT})(?![a-zа-я])(?P<half> ?반)?"
     r"(?:,?(?: and| et| und| y| e)? ?(?P<minutes>[0-5]?\d) ?(?:min[a-z]*|m(?!\w)|분))?)"
 )
+_ENGLISH: Final = ("minute", "hour", "day", "week", "month", "year")
 _CARDINAL: Final = "|".join(sorted(NUMBERS, key=len, reverse=True))
 _IN_WORDS: Final = re.compile(
     rf"(?<![\w-])(?P<number>an?|(?:{_CARDINAL})(?:-(?:{_CARDINAL}))?)(?P<half> and a half)?"
-    r"[ -](?P<unit>minute|hour|day|week|month|year)s?(?P<later> and a half)?(?![\w-])"
+    rf"[ -](?P<unit>{'|'.join(_ENGLISH)})s?(?P<later> and a half)?(?![\w-])"
 )
 _NUMERALS: Final = "".join(VALUES) + "十百"
 _IN_HAN: Final = re.compile(
@@ -79,10 +80,10 @@ def durations_in_digits(part: str) -> Iterator[Form]:
 
 def durations_in_words(folded: str) -> Iterator[Form]:
     """Yield the durations that a folded text names in words, and in Chinese: half a year as ``span:6mo``."""
-    if _HAS_NAME.search(folded):
+    if any(map(folded.__contains__, _IN_NAMES)):
         for match in _NAME.finditer(folded):
             yield Form(f"span:{_NAMED[match[0]]}", *match.span())
-    for match in _IN_WORDS.finditer(folded):
+    for match in _IN_WORDS.finditer(folded) if any(map(folded.__contains__, _ENGLISH)) else ():
         half = 0.5 if match["half"] or match["later"] else 0
         if not match["number"].startswith("a") or half or match["unit"] == "hour":
             number = 1 if match["number"] in ("a", "an") else value_of_words(match["number"])

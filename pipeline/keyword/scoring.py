@@ -51,9 +51,12 @@ class Collection:
 _CODE = re.compile(r"(?=.*[a-z])(?=.*\d).{4,}", re.ASCII)
 _CODE_WORTH = 1.5
 _EXACT_WORTH = 4.0
-# A number or a code that names one thing; not 500mg, 2024q1 or 10000.
-_IDENTIFIER = re.compile(r"(?!\d+[a-z]{1,4}$)(?=.*[a-z])(?=(?:.*\d){3})[a-z0-9.-]{4,}|(?!\d+000$)\d{5,}", re.ASCII)
-_IDENTIFIED = 3.0  # the least worth of all such of a query, as a share of that of its other words
+# A number of five digits, or a code with four in a row, names one thing; not 1500mg, 10000 or two years. Names of genes and
+# substances, which a passage may leave out, have fewer.
+_IDENTIFIER = re.compile(
+    r"(?!\d+[a-z]{1,4}$|\d+000$|(?:(?:1[5-9]|20)\d\d){2}$)(?:(?=.*[a-z])(?=.*\d{4})[a-z0-9.-]{5,}|\d{5,})", re.ASCII
+)
+_IDENTIFIED = 3.0  # the least worth of one, as a multiple of that of the other words of its query
 _PRESENCE = 1e-9  # a k1 for which one occurrence counts almost as much as many
 _NEAR = 0.5  # share of the original word's worth for a possible respelling
 _SHORT, _LONG = 16, 48  # units of a query
@@ -189,7 +192,8 @@ def _ways(unit: Unit, collection: Collection, most: float) -> tuple[Way, ...]:
     counted = [frequencies[at] for at, way in enumerate(unit.ways[:declared]) if not at or way not in unit.together]
     together = max(counted) if unit.is_spelled else min(collection.chunk_count, sum(frequencies))
     worth = most * sum(map(collection.idf, own)) * (collection.idf_of(together) / collection.idf_of(frequencies[0]))
-    worth *= _EXACT_WORTH if unit.is_exact else 1.0
+    if unit.is_exact and not own[0].startswith("span:"):  # a passage on the same thing often rounds a duration
+        worth *= _EXACT_WORTH
     worths = (worth if position < declared else _NEAR * worth for position in range(len(unit.ways)))
     return tuple(
         {way: value} if way in unit.together else _shared(way, value, collection)
