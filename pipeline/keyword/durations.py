@@ -48,7 +48,7 @@ _NAME: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_NAMED, key=len, reverse
 _IN_NAMES: Final = ("hour", "hora", "hal", "stund", "heur", "media", "mezz", "пол", "час", "saat", "시간", "fortn")
 _ANY_UNIT: Final = "|".join(sorted((name for name in _SIZES if not "一" <= name[0] <= "鿿"), key=len, reverse=True))
 _IN_DIGITS: Final = re.compile(
-    r"(?<![\w.,:/-])(?<!시 )(?:(?P<hours>\d) ?h ?(?P<rest>[0-5]\d)(?![\w.,:/-])"
+    r"(?<![\w.,:/-])(?<!시 )(?:(?P<hours>\d) ?h ?(?P<rest>[0-5]\d)(?!\w|[.,:/-]\d)"
     rf"|(?P<number>\d{{1,4}}(?:[.,]\d{{1,2}})?)[ -]?(?P<unit>{_ANY_UNIT})(?![a-zа-я])(?P<half> ?반)?"
     r"(?:,?(?: and| et| und| y| e)? ?(?P<minutes>[0-5]?\d) ?(?:min[a-z]*|m(?!\w)|분))?)"
 )
