@@ -240,6 +240,17 @@ def finite(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def sent_number(value: Any) -> int | float | None:
+    """Return a number that is sent as one, or as a text; None for anything else."""
+    if isinstance(value, str):
+        try:
+            number = float(value)
+        except ValueError:
+            return None
+        return int(number) if number.is_integer() else number
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
 def moment_in(value: Any) -> datetime | None:
     """Return the moment of an ISO 8601 time or day (UTC), or of seconds or milliseconds since 1970; else None."""
     if isinstance(value, datetime):

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Final, NamedTuple
 
+from pipeline.keyword.chinese_numerals import VALUES, value_of
+
 
 class Form(NamedTuple):
     """Another spelling of a piece of text, as a term, with the start and end of the piece."""
@@ -66,54 +68,43 @@ _BUDDHIST: Final = 543  # years that the calendar of Thailand is ahead
 _OF_BUDDHA: Final = 2400
 ERAS: Final = {"令和": 2018, "平成": 1988, "昭和": 1925, "大正": 1911, "民国": 1911}
 _YEAR_OR_ERA: Final = rf"(?:(?<!\d){_YEAR}|(?P<era>{'|'.join(ERAS)}) ?(?P<of>\d{{1,3}}|元))"
-_NUMERAL: Final = "〇零一二三四五六七八九十"
-_VALUES: Final = {sign: value for value, sign in enumerate("〇一二三四五六七八九")} | {"零": 0}
-_TO: Final = r" ?(?:-|~|〜|to|until|through|and|bis|au|al|至|到|から) ?(?:the )?"
+_NUMERAL: Final = "〇零一二三四五六七八九"
+_TO: Final = r" ?(?:-|~|〜|to|until|through|and|bis|au|al|a|по|至|到|から|부터) ?(?:the )?"
+
+
+def _patterns(*patterns: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(map(re.compile, patterns))
+
 
 # Applied to folded text (`terms.fold`): lower case, digits and signs of one width, simplified characters.
-_SIGNED: Final = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"(?<![\d.,])(?<!\d-){_YEAR}(?P<sign>[-/.])(?P<m>\d\d?)(?P=sign)(?P<d>\d\d?)(?![\d-])",
-        rf"(?<![\d/.-])(?P<d>\d\d?)(?P<sign>[/.-])(?P<m>\d\d?)(?P=sign){_YEAR}(?![\d/-])",
-    )
+_SIGNED: Final = _patterns(
+    rf"(?<![\d.,])(?<!\d-){_YEAR}(?P<sign>[-/.])(?P<m>\d\d?)(?P=sign)(?P<d>\d\d?)(?![\d-])",
+    rf"(?<![\d/.-])(?P<d>\d\d?)(?P<sign>[/.-])(?P<m>\d\d?)(?P=sign){_YEAR}(?![\d/-])",
 )
-_MONTH_ALONE: Final = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"(?<![\d.,/-]){_YEAR}-(?P<m>0[1-9]|1[0-2])(?![\d-])",
-        rf"(?<![\d.,/-])(?P<m>0[1-9]|1[0-2])/{_YEAR}(?![\d/-])",
-    )
+_MONTH_ALONE: Final = _patterns(
+    rf"(?<![\d.,/-]){_YEAR}-(?P<m>0[1-9]|1[0-2])(?![\d-])",
+    rf"(?<![\d.,/-])(?P<m>0[1-9]|1[0-2])/{_YEAR}(?![\d/-])",
 )
-_WITH_HAN: Final = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"{_YEAR_OR_ERA} ?[年년] ?(?P<m>\d\d?) ?[月월](?: ?(?P<d>\d\d?) ?[日号일])?",
-        r"(?<![年년\d] )(?<![年년\d])(?P<m>\d\d?) ?[月월] ?(?P<d>\d\d?) ?[日号일]",
-    )
+_WITH_HAN: Final = _patterns(
+    rf"{_YEAR_OR_ERA} ?[年년] ?(?P<m>\d\d?) ?[月월](?: ?(?P<d>\d\d?) ?[日号일])?",
+    r"(?<![年년\d] )(?<![年년\d])(?P<m>\d\d?) ?[月월] ?(?P<d>\d\d?) ?[日号일]",
 )
 _HAN_RANGE: Final = re.compile(
-    rf"(?:(?<!\d){_YEAR} ?年 ?)?(?<!\d)(?P<m>\d\d?) ?月 ?(?P<d>\d\d?) ?[日号]?{_TO}(?P<last>\d\d?) ?[日号]"
+    rf"(?:(?<!\d){_YEAR} ?[年년] ?)?(?<!\d)(?P<m>\d\d?) ?[月월] ?(?P<d>\d\d?) ?[日号일]?{_TO}(?P<last>\d\d?) ?[日号일]"
 )
-_WITH_NAMES: Final = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"(?<![\d.,])(?:(?P<d>\d\d?)(?:st|nd|rd|th|er|\.)?[ -](?:of |de |d')?)?{_NAME}"
-        rf"(?:,? (?:de |del |พ\.ศ\. )?|-){_YEAR}(?!\d)",
-        rf"(?<![\d.,]){_YEAR}[.,]? (?:m\. )?{_NAME} (?P<d>\d\d?)(?!\d)",
-        rf"(?<!{_LETTER}){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?,? {_YEAR}(?!\d)",
-        rf"(?<![\d.,])(?P<d>\d\d?)(?:st|nd|rd|th|\.)? (?:of )?{_NAME}(?!,? (?:de |del )?\d)",
-        rf"(?<!{_LETTER}){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?(?![\d:,.-]*\d)(?!,? \d{{4}})",
-    )
+_WITH_NAMES: Final = _patterns(
+    rf"(?<![\d.,])(?:(?P<d>\d\d?)(?:st|nd|rd|th|er|\.)?[ -](?:of |de |d')?)?{_NAME}"
+    rf"(?:,? (?:de |del |พ\.ศ\. )?|-){_YEAR}(?!\d)",
+    rf"(?<![\d.,]){_YEAR}[.,]? (?:m\. )?{_NAME} (?P<d>\d\d?)(?!\d)",
+    rf"(?<!{_LETTER}){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?,? {_YEAR}(?!\d)",
+    rf"(?<![\d.,])(?P<d>\d\d?)(?:st|nd|rd|th|\.)? (?:of )?{_NAME}(?!,? (?:de |del )?\d)",
+    rf"(?<!{_LETTER}){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?(?![\d:,.-]*\d)(?!,? \d{{4}})",
 )
-_RANGES_WITH_NAMES: Final = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"(?<![\d.,-])(?P<d>\d\d?)(?:st|nd|rd|th|\.)?{_TO}(?P<last>\d\d?)(?:st|nd|rd|th|\.)? (?:of |de )?{_NAME}"
-        rf"(?:,? (?:de |del )?{_YEAR}(?!\d))?",
-        rf"(?<!{_LETTER}){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?{_TO}(?P<last>\d\d?)(?:st|nd|rd|th)?(?![\d:])"
-        rf"(?:,? {_YEAR}(?!\d))?",
-    )
+_RANGES_WITH_NAMES: Final = _patterns(
+    rf"(?<![\d.,-])(?P<d>\d\d?)(?:st|nd|rd|th|\.)?{_TO}(?P<last>\d\d?)(?:st|nd|rd|th|\.)? (?:of |de )?{_NAME}"
+    rf"(?:,? (?:de |del )?{_YEAR}(?!\d))?",
+    rf"(?<!{_LETTER}){_NAME} (?P<d>\d\d?)(?:st|nd|rd|th)?{_TO}(?P<last>\d\d?)(?:st|nd|rd|th)?(?![\d:])"
+    rf"(?:,? {_YEAR}(?!\d))?",
 )
 _VIETNAMESE: Final = (
     re.compile(rf"(?<!\d)(?P<d>\d\d?) thang (?P<m>\d\d?)(?:,? nam {_YEAR})?(?!\d)"),
@@ -121,21 +112,19 @@ _VIETNAMESE: Final = (
 )
 _EIGHT_DIGITS: Final = re.compile(r"(?<!\d)(?P<y>(?:19|20)\d\d)(?P<m>\d\d)(?P<d>\d\d)(?!\d)")
 # With two digits of the year: 13-Jun-14, 6/13/14.
-_SHORT: Final = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"(?<![\w-])(?P<d>\d\d?)-{_NAME.replace('(?:ב)?', '')}-'?(?P<short>\d\d)(?![\w-])",
-        r"(?<![\w/.-])(?P<d>\d\d?)(?P<sign>/)(?P<m>\d\d?)/(?P<short>\d\d)(?![\w/])",
-    )
+_SHORT: Final = _patterns(
+    rf"(?<![\w-])(?P<d>\d\d?)-{_NAME.replace('(?:ב)?', '')}-'?(?P<short>\d\d)(?![\w-])",
+    r"(?<![\w/.-])(?P<d>\d\d?)(?P<sign>/)(?P<m>\d\d?)/(?P<short>\d\d)(?![\w/])",
 )
 _LAST_OF_CENTURY: Final = 40  # 39 is 2039, 40 is 1940
 _HAS_SIGNED: Final = re.compile(r"\d[-/.]\d\d?[-/.]\d")
 _HAS_MONTH_ALONE: Final = re.compile(r"\d{4}-\d\d(?![\d-])|(?<![\d/])\d\d/\d{4}")
 _HAS_NAME: Final = re.compile(_NAME)
 _HAN_DATE: Final = re.compile(
-    rf"(?P<y>[{_NUMERAL}]{{4}})年(?P<m>[{_NUMERAL}]{{1,2}})月(?:(?P<d>[{_NUMERAL}]{{1,3}})[日号])?"
-    rf"|(?<![年{_NUMERAL}])(?P<m2>[{_NUMERAL}]{{1,2}})月(?P<d2>[{_NUMERAL}]{{1,3}})[日号]"
+    rf"(?P<y>[{_NUMERAL}]{{4}})年(?P<m>[{_NUMERAL}十]{{1,2}})月(?:(?P<d>[{_NUMERAL}十]{{1,3}})[日号])?"
+    rf"|(?<![年{_NUMERAL}十])(?P<m2>[{_NUMERAL}十]{{1,2}})月(?P<d2>[{_NUMERAL}十]{{1,3}})[日号]"
 )
+_BORN: Final = re.compile(rf"(?<![\d{_NUMERAL}十])(?P<born>\d[05]|[{_NUMERAL}][〇零五])后")
 _ORDINALS: Final = {
     name: number
     for number, names in enumerate(
@@ -147,15 +136,12 @@ _ORDINALS: Final = {
     )
     for name in names.split()
 }  # fmt: skip
-_QUARTERS: Final = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"(?<![a-z0-9])[qt](?P<q>[1-4])[ /-]?{_YEAR}(?!\d)",
-        rf"(?<!\d){_YEAR}[ /-]?[qt](?P<q>[1-4])(?![a-z0-9])",
-        rf"(?<!\d){_YEAR} ?[年년] ?第?(?P<q>[一二三四1-4]) ?(?:季度?|四半期|분기)",
-        rf"(?<![a-z0-9])(?P<q>{'|'.join(map(re.escape, _ORDINALS))}) ?(?:quarter|quartal|trimestre),?"
-        rf" ?(?:of |de |del |du )?{_YEAR}(?!\d)",
-    )
+_QUARTERS: Final = _patterns(
+    rf"(?<![a-z0-9])[qt](?P<q>[1-4])[ /-]?{_YEAR}(?!\d)",
+    rf"(?<!\d){_YEAR}[ /-]?[qt](?P<q>[1-4])(?![a-z0-9])",
+    rf"(?<!\d){_YEAR} ?[年년] ?第?(?P<q>[一二三四1-4]) ?(?:季度?|四半期|분기)",
+    rf"(?<![a-z0-9])(?P<q>{'|'.join(map(re.escape, _ORDINALS))}) ?(?:quarter|quartal|trimestre),?"
+    rf" ?(?:of |de |del |du )?{_YEAR}(?!\d)",
 )
 _HAS_QUARTER: Final = re.compile("[qt][1-4]|[1-4] ?q|quart|trimestre|季|四半期|분기")
 
@@ -199,7 +185,7 @@ def dates_and_times(folded: str, *, day_first: bool = False) -> Iterator[Form]:
     if _HAS_QUARTER.search(folded):
         for match in (match for pattern in _QUARTERS for match in pattern.finditer(folded)):
             quarter = match["q"]
-            number = _ORDINALS.get(quarter) or _VALUES.get(quarter) or int(quarter)
+            number = _ORDINALS.get(quarter) or VALUES.get(quarter) or int(quarter)
             yield Form(f"quarter:{match['y']}-{number}", *match.span())
     for pattern in ranges:
         for match in pattern.finditer(folded):
@@ -213,18 +199,20 @@ def dates_and_times(folded: str, *, day_first: bool = False) -> Iterator[Form]:
         for match in _HAN_TIME.finditer(folded):
             if any(map(match.__getitem__, ("m", "half", "quarter", "whole", "part"))):
                 half = "p" if match["part"] in _AFTERNOON else None
-                quarters = int(match["quarter"] or 0) if match["quarter"] not in _VALUES else _VALUES[match["quarter"]]
+                quarters = VALUES.get(match["quarter"]) or int(match["quarter"] or 0)
                 minute = 30 if match["half"] else 15 * quarters or int(match["m"] or 0)
                 yield from _time(int(match["h"]), minute, half, match)
 
 
 def han_dates(folded: str) -> Iterator[Form]:
-    """Yield the terms of dates in Chinese numerals (二〇二四年三月五日, 三月五日), as `dates_and_times` does."""
+    """Yield the terms of dates in Chinese numerals (二〇二四年三月五日, 三月五日), as `dates_and_times` does, and of people by
+    the decade of their birth (90后, 九零后) as ``born:90``."""
+    for match in _BORN.finditer(folded):
+        written = match["born"]
+        yield Form(f"born:{written if written.isdigit() else f'{value_of(written):02}'}", *match.span())
     for match in _HAN_DATE.finditer(folded):
-        year = int("".join(str(_VALUES.get(sign, 0)) for sign in match["y"])) if match["y"] else None
-        month, day = number(match["m"] or match["m2"]), match["d"] or match["d2"]
-        day = number(day) if day else None
-        yield from _named(year, month, day, match)
+        year, day = (value_of(written) if written else None for written in (match["y"], match["d"] or match["d2"]))
+        yield from _named(year, value_of(match["m"] or match["m2"]), day, match)
 
 
 def _terms_of(match: re.Match[str], *, day_first: bool) -> Iterator[Form]:
@@ -276,11 +264,3 @@ def _time(hour: int, minute: int, half: str | None, match: re.Match[str]) -> Ite
         hour = hour % 12 + (12 if half == "p" else 0)
     if hour < 24:
         yield Form(f"time:{hour:02}:{minute:02}", *match.span())
-
-
-def number(numeral: str) -> int:
-    """Return the value of a Chinese numeral up to 99: 三, 十二, 二十, 三十一."""
-    tens, ten, ones = numeral.rpartition("十")
-    if not ten:
-        return int("".join(str(_VALUES[sign]) for sign in numeral))
-    return 10 * (_VALUES.get(tens, 1) if tens else 1) + (_VALUES.get(ones, 0) if ones else 0)

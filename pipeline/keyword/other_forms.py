@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from pipeline.keyword.chinese_numerals import decimal
 from pipeline.keyword.dates import Form, dates_and_times, han_dates
+from pipeline.keyword.durations import durations_in_digits, durations_in_words
 from pipeline.keyword.foreign_numbers import foreign_numbers
 from pipeline.keyword.regional_words import regional_words
 from pipeline.keyword.rewritings import in_digits, rewritings
@@ -165,9 +166,11 @@ def _exact_forms(folded: str, *, day_first: bool = False) -> Iterator[Form]:
     """Yield numbers, codes, dates and times. Only what surrounds digits is searched: a tenth of the time."""
     for start, end in _near_digits(folded):
         part = folded[start:end]
-        for form in (*_codes(part), *dates_and_times(part, day_first=day_first), *_percents(part)):
+        dates = dates_and_times(part, day_first=day_first)
+        for form in chain(_codes(part), dates, durations_in_digits(part), _percents(part)):
             yield Form(form.term, start + form.start, start + form.end)
-    if "月" in folded:
+    yield from durations_in_words(folded)
+    if "月" in folded or "后" in folded:
         yield from han_dates(folded)
     if "分之" in folded:
         for match in _HAN_PERCENT.finditer(folded):
@@ -231,7 +234,9 @@ def query_spellings(text: str, folded: str) -> Iterator[Spelling]:
     written_otherwise = (rewritings, written_numbers, spans_of_time, foreign_numbers, regional_words)
     for rewriting in islice(chain.from_iterable(rule(folded) for rule in written_otherwise), _MOST_WORDS):
         certainty = Certainty.SURE if rewriting.is_sure else Certainty.GUESS
-        yield Spelling(rewriting.piece, (*rewriting.texts, *rewriting.words), certainty)
+        texts = dict.fromkeys(text for text in rewriting.texts if text != rewriting.piece)
+        if texts or rewriting.words:
+            yield Spelling(rewriting.piece, (*texts, *rewriting.words), certainty)
     yield from islice(_names(text, folded), _MOST_WORDS)
     words = list(_WORD.finditer(folded))[:_MOST_WORDS]
     for word in words:

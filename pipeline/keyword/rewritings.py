@@ -139,7 +139,7 @@ def _numerals(folded: str) -> Iterator[Rewriting]:
             continue
         before, behind = (sign if _HAN.fullmatch(sign) else "" for sign in (before, behind))
         plain = written.translate(FROM_FORMAL)
-        others = [other for other in (plain, plain.translate(TO_FORMAL)) if other != written]
+        others = [plain, plain.translate(TO_FORMAL)]
         if value >= LARGE and value % 1000 == 0:
             others.append(f"{in_wan(value)}万")
         yield Rewriting(f"{before}{written}{behind}", tuple(f"{before}{other}{behind}" for other in others))
@@ -156,7 +156,7 @@ def _weekdays(folded: str) -> Iterator[Rewriting]:
     for match in _WEEKDAY.finditer(folded):
         days = _SUNDAY if match["day"] in _SUNDAY else match["day"]
         names = (f"{name}{day}" for name in ("周", "星期", "礼拜") for day in days)
-        yield Rewriting(match[0], tuple(name for name in names if name not in (match[0], "周天")))
+        yield Rewriting(match[0], tuple(name for name in names if name != "周天"))
 
 
 def _numbers_with_han(folded: str) -> Iterator[Rewriting]:
@@ -170,9 +170,7 @@ def _numbers_with_han(folded: str) -> Iterator[Rewriting]:
         value += 1000 * int(match["rest"][0]) if match["rest"] else 0
         if not (before or behind or match["scale"]) or not 0 < value <= _MOST:
             continue
-        numerals = {numeral(value): None}
-        numerals |= {_LEADING_TWO.sub("两", written): None for written in numerals}
-        numerals |= {numeral(value).translate(TO_FORMAL): None}
+        numerals = (written := numeral(value), _LEADING_TWO.sub("两", written), written.translate(TO_FORMAL))
         texts = [f"{before}{written}{behind[:1]}" for written in numerals]
         if not match["scale"] and value >= LARGE and value % 1000 == 0:
             texts.append(f"{in_wan(value)}万{behind[:1]}")
@@ -210,28 +208,18 @@ def _amounts(folded: str) -> Iterator[Rewriting]:
         digits = re.sub(r"\D", "", match["whole"])
         grouped = f"{int(digits):,}"
         ends = (f".{match['cents']}", f",{match['cents']}") if point else ("", "")
-        texts = {
-            digits + ends[0]: None,
-            digits + ends[1]: None,
-            grouped.replace(",", ".") + ends[1]: None,
-            grouped.replace(",", " ") + ends[1]: None,
-            grouped.replace(",", "'") + ends[0]: None,
-        }
+        other_signs = [(",", ".", ends[1]), (",", " ", ends[1]), (",", "'", ends[0])]
+        texts = [*(digits + end for end in ends), *(grouped.replace(old, new) + end for old, new, end in other_signs)]
         if match["cents"] == "00":
-            texts |= {digits: None, grouped.replace(",", "."): None}
-        own = {match[0], digits if sign == "," and not point else ""}  # 1,000 and 1000 are one term
-        yield Rewriting(match[0], tuple(text for text in texts if text not in own))
+            texts += [digits, grouped.replace(",", ".")]
+        own = digits if sign == "," and not point else ""  # 1,000 and 1000 are one term
+        yield Rewriting(match[0], tuple(text for text in texts if text != own))
     for match in _PRICE.finditer(folded):
         written = match["before"] or match["behind"]
         digits = written.replace(",", "")
         grouped = f"{int(digits):,}"
-        texts = {
-            f"{digits}.00": None,
-            f"{grouped}.00": None,
-            f"{digits},00": None,
-            f"{grouped.replace(',', '.')},00": None,
-        }
-        yield Rewriting(written, tuple(texts))
+        with_points = grouped.replace(",", ".")
+        yield Rewriting(written, (f"{digits}.00", f"{grouped}.00", f"{digits},00", f"{with_points},00"))
 
 
 _UNITS: Final = (
@@ -242,7 +230,7 @@ _UNITS: Final = (
     ("m2", "平方米", "平米", "sq m", "square metres", "square meters", "sqm"),
     ("m3", "立方米"), ("kw", "千瓦"), ("kwh", "千瓦时", "度"), ("w", "瓦"), ("v", "伏", "伏特"),
     ("ma", "毫安"), ("t", "吨", "tonne"), ("g", "克"), ("l", "升", "litre", "liter"), ("m", "米", "metre", "meter"),
-    ("h", "小时", "hour"), ("min", "分钟", "minute"), ("s", "秒", "秒钟", "second"),
+    ("s", "秒", "秒钟", "second"),
     ("kb", "kilobyte"), ("mb", "megabyte"), ("gb", "gigabyte"), ("tb", "terabyte"), ("mah", "毫安时"), ("hz", "赫兹", "hertz"),
     ("db", "分贝", "decibel"), ("hp", "马力", "horsepower"), ("ha", "公顷", "hectare"), ("mph", "miles per hour"),
     ("ft", "feet", "foot", "英尺"), ("lb", "lbs", "pound", "磅"), ("oz", "ounce", "盎司"), ("mi", "mile", "英里"),
@@ -293,12 +281,12 @@ def _with_signs(folded: str) -> Iterator[Rewriting]:
     """Yield temperatures below zero, and heights in feet and inches, with signs and with words."""
     for match in _BELOW_ZERO.finditer(folded):
         value = int(match["number"]) if match["number"].isdigit() else value_of(match["number"])
-        texts = (f"-{value}°c", f"- {value} °c", f"minus {value} degrees", f"零下{value}度", f"零下{numeral(value)}度")
-        yield Rewriting(match[0], tuple(text for text in texts if text != match[0]))
+        words = (f"minus {value} degrees", f"零下{value}度", f"零下{numeral(value)}度")
+        yield Rewriting(match[0], (f"-{value}°c", f"- {value} °c", *words))
     for match in _FEET.finditer(folded):
         feet, inches = match["feet"], match["inches"]
-        heights = (f"{feet}'{inches}", f"{feet} ft {inches}", f"{feet} feet {inches}", f"{feet} foot {inches}")
-        yield Rewriting(match[0], tuple(height for height in heights if height != match[0]))
+        signs = ("'", " ft ", " feet ", " foot ")
+        yield Rewriting(match[0], tuple(f"{feet}{sign}{inches}" for sign in signs))
 
 
 _NAMED: Final = re.compile(
@@ -314,8 +302,7 @@ def _names_with_numbers(folded: str) -> Iterator[Rewriting]:
         between = "" if match["blank"] else " "
         yield Rewriting(match[0], (f"{match['name']}{between}{match['number']}",))
     for match in _BY.finditer(folded):
-        texts = {_TIMES_SIGN.sub(sign, match[0]): None for sign in "x×"}
-        yield Rewriting(match[0], tuple(text for text in texts if text != match[0]))
+        yield Rewriting(match[0], tuple(_TIMES_SIGN.sub(sign, match[0]) for sign in "x×"))
 
 
 _TIME: Final = re.compile(r"(?<![\d:.])(?P<h>[01]?\d|2[0-3]):(?P<m>[0-5]\d)(?![\d:])")
@@ -362,16 +349,11 @@ _PLAIN: Final = re.compile(r"(?<![\w.,/-])(?:\d{1,3}(?:,\d{3}){1,3}|\d{4,12})(?!
 _MILLIONS: Final = re.compile(
     r"(?<=[$€£¥])(?P<number>\d{1,3}(?:\.\d{1,2})?) ?(?P<scale>million|billion|mn?|bn?)(?![a-z0-9])"
 )
-_DOZENS: Final = re.compile(
-    rf"(?<![\w.,])(?:(?P<number>\d\d?|a|{'|'.join(('two', 'three', 'four', 'five', 'six'))}) )?dozen(?![a-z])"
-)
+_DOZENS: Final = re.compile(r"(?<![\w.,])(?:(?P<number>\d\d?|a|two|three|four|five|six) )?dozen(?![a-z])")
 _FRACTIONS: Final = (
-    ("1/2", "half"),
-    ("1/3", "one third", "a third"),
-    ("2/3", "two thirds"),
-    ("1/4", "one quarter", "a quarter"),
+    ("1/2", "half"), ("1/3", "one third", "a third"), ("2/3", "two thirds"), ("1/4", "one quarter", "a quarter"),
     ("3/4", "three quarters"),
-)
+)  # fmt: skip
 _HAN_FRACTION: Final = re.compile("(?P<below>[二三四五六七八九])分之(?P<above>[一二三四五六七八九])")
 _SMALL_FRACTION: Final = re.compile(r"(?<![\w.,/-])(?P<above>[1-9])/(?P<below>[2-9])(?![0-9a-z/])")
 _SAME_FRACTION: Final = {name: names for names in _FRACTIONS for name in names}
@@ -391,18 +373,13 @@ def _shortened(folded: str) -> Iterator[Rewriting]:
     for match in _NUMBERS_RANGE.finditer(folded):
         first, last = int(match["first"]), int(match["last"])
         if first < last:
-            words = [in_words(value)[0] for value in (first, last)]
-            yield Rewriting(
-                match[0],
-                (
-                    f"{words[0]} to {words[1]}",
-                    f"{numeral(first)}至{numeral(last)}",
-                    f"{numeral(first)}到{numeral(last)}",
-                ),
+            pairs = (
+                (in_words(first)[0], " to ", in_words(last)[0]),
+                *((numeral(first), to, numeral(last)) for to in "至到"),
             )
+            yield Rewriting(match[0], tuple(map("".join, pairs)))
     for match in _FRACTION.finditer(folded):
-        ways = tuple(other for other in _SAME_FRACTION[match[0]] if other != match[0])
-        yield Rewriting(match[0], ways, is_sure=match[0] != "half")
+        yield Rewriting(match[0], _SAME_FRACTION[match[0]], is_sure=match[0] != "half")
     for match in _HAN_FRACTION.finditer(folded):
         yield Rewriting(match[0], (f"{VALUES[match['above']]}/{VALUES[match['below']]}",))
     for match in _SMALL_FRACTION.finditer(folded):
@@ -414,8 +391,7 @@ def _shortened(folded: str) -> Iterator[Rewriting]:
     for match in _MILLIONS.finditer(folded):
         scale, short, zeros = ("billion", "bn", 9) if match["scale"].startswith("b") else ("million", "m", 6)
         value = round(float(match["number"]) * 10**zeros)
-        ways = (f"{match['number']} {scale}", f"{match['number']}{short}", str(value))
-        yield Rewriting(match[0], tuple(way for way in ways if way != match[0]))
+        yield Rewriting(match[0], (f"{match['number']} {scale}", f"{match['number']}{short}", str(value)))
 
 
 def _thousands(folded: str) -> Iterator[Rewriting]:
@@ -462,12 +438,11 @@ def _parts_of_years(folded: str) -> Iterator[Rewriting]:
         year = match["year"] or match["behind"] or match["han_year"] or match["words_year"]
         names = _SAME_PART.get(name, ())
         if not year:
-            yield Rewriting(match[0], tuple(other for other in names if other != name))
+            yield Rewriting(match[0], names)
         elif names in _HALVES:
             short, han, *words = names
-            ways = [f"{short} {year}", f"{year} {short}", f"{year}{short}", f"{year}年{han}", f"{year}{han}"]
-            ways += [f"{written} of {year}" for written in words]
-            yield Rewriting(match[0], tuple(way for way in ways if way != match[0]))
+            ways = (f"{short} {year}", f"{year} {short}", f"{year}{short}", f"{year}年{han}", f"{year}{han}")
+            yield Rewriting(match[0], (*ways, *(f"{written} of {year}" for written in words)))
 
 
 _STANDARD: Final = re.compile(r"(?<![a-z])iso(?P<joint>[/ ]?iec)?(?P<number>[ -]?\d{3,5}(?:-\d{1,2})?)(?![\d.])")
@@ -503,10 +478,8 @@ def _compounds(folded: str) -> Iterator[Rewriting]:
     for match in _OF.finditer(folded):
         first, last = match["first"], match["last"]
         plain = _ENDING.sub("", first)
-        joined = {
-            f"{start}{last}": None for start in (first, f"{first}s", f"{first}n", plain, f"{plain}s", f"{plain}en")
-        }
-        yield Rewriting(match[0], words=tuple((each,) for each in joined), is_sure=False)
+        starts = (first, f"{first}s", f"{first}n", plain, f"{plain}s", f"{plain}en")
+        yield Rewriting(match[0], words=tuple((f"{start}{last}",) for start in starts), is_sure=False)
 
 
 _KATAKANA: Final = re.compile("[\u30a1-\u30f6ー]{2,}")
@@ -539,8 +512,7 @@ def _nasals(folded: str) -> Iterator[Rewriting]:
             other = match[0]
             for pattern, written in rules:
                 other = pattern.sub(written, other)
-            if other != match[0]:
-                yield Rewriting(match[0], (other,))
+            yield Rewriting(match[0], (other,))
 
 
 _WORDS_OF_NUMBERS: Final = {digits: written for written, digits in NUMBER_WORDS.items() if " " not in written}

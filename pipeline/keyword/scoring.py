@@ -51,6 +51,12 @@ class Collection:
 _CODE = re.compile(r"(?=.*[a-z])(?=.*\d).{4,}", re.ASCII)
 _CODE_WORTH = 1.5
 _EXACT_WORTH = 4.0
+# A number of five digits, or a code with four in a row, names one thing; not 1500mg, 10000 or two years. Names of genes and
+# substances, which a passage may leave out, have fewer.
+_IDENTIFIER = re.compile(
+    r"(?!\d+[a-z]{1,4}$|\d+000$|(?:(?:1[5-9]|20)\d\d){2}$)(?:(?=.*[a-z])(?=.*\d{4})[a-z0-9.-]{5,}|\d{5,})", re.ASCII
+)
+_IDENTIFIED = 3.0  # the least worth of one, as a multiple of that of the other words of its query
 _PRESENCE = 1e-9  # a k1 for which one occurrence counts almost as much as many
 _NEAR = 0.5  # share of the original word's worth for a possible respelling
 _SHORT, _LONG = 16, 48  # units of a query
@@ -79,18 +85,26 @@ def weigh(query: KeywordQuery, collection: Collection, *, k1: float = K1) -> Wei
     has the worth of the query's own words, with the idf of the union of all ways (at most as many chunks as their sum,
     or as the most frequent spelling);
     each way can earn all of it, a possible respelling half. A run of terms occurs in at most as many chunks as its
-    rarest term. Words that stand as they are quoted earn their worth once more.
+    rarest term. Words that stand as they are quoted earn their worth once more. An identifier (e1234, 48213) is worth three
+    times as much as all other words of its query: who types one wants the passage that holds it.
     """
     repeating = 0.5 * long_share(len(query.units))
-    units = tuple(_ways(unit, collection, (k1 + 1) * unit.count**repeating) for unit in query.units)
+    units = [_ways(unit, collection, (k1 + 1) * unit.count**repeating) for unit in query.units]
+    named = [any(map(_is_identifier, unit.ways[: len(unit.ways) - unit.near])) for unit in query.units]
+    if any(named):
+        rest = sum(sum(ways[0].values()) for ways, is_named in zip(units, named, strict=True) if not is_named)
+        units = [
+            _of_worth(ways, _IDENTIFIED * rest) if is_named else ways
+            for ways, is_named in zip(units, named, strict=True)
+        ]
     phrases = tuple((run, _PHRASE * (k1 + 1) * max(map(collection.idf, run))) for run in query.phrases)
     phrases += tuple((run, (k1 + 1) * sum(map(collection.idf, run))) for run in query.verbatim)
     bound = sum(sum(ways[0].values()) for ways in units) + sum(worth for _, worth in phrases)
     if asked := [collection.idf(term) for term in query.whole if term in collection.chunk_frequency]:
         phrases += ((query.whole, _PHRASE * (k1 + 1) * max(asked)),)  # a bonus: few passages say all of it
-    exact = tuple(unit.is_exact for unit in query.units)
+    exact = tuple(unit.is_exact or is_named for unit, is_named in zip(query.units, named, strict=True))
     return WeightedQuery(
-        units=units, exact=exact, phrases=phrases, average_length=collection.average_length, bound=bound
+        units=tuple(units), exact=exact, phrases=phrases, average_length=collection.average_length, bound=bound
     )
 
 
@@ -178,12 +192,23 @@ def _ways(unit: Unit, collection: Collection, most: float) -> tuple[Way, ...]:
     counted = [frequencies[at] for at, way in enumerate(unit.ways[:declared]) if not at or way not in unit.together]
     together = max(counted) if unit.is_spelled else min(collection.chunk_count, sum(frequencies))
     worth = most * sum(map(collection.idf, own)) * (collection.idf_of(together) / collection.idf_of(frequencies[0]))
-    worth *= _EXACT_WORTH if unit.is_exact else 1.0
+    if unit.is_exact and not own[0].startswith("span:"):  # a passage on the same thing often rounds a duration
+        worth *= _EXACT_WORTH
     worths = (worth if position < declared else _NEAR * worth for position in range(len(unit.ways)))
     return tuple(
         {way: value} if way in unit.together else _shared(way, value, collection)
         for way, value in zip(unit.ways, worths, strict=True)
     )
+
+
+def _is_identifier(way: Run) -> bool:
+    return len(way) == 1 and _IDENTIFIER.fullmatch(way[0]) is not None
+
+
+def _of_worth(ways: tuple[Way, ...], least: float) -> tuple[Way, ...]:
+    """Return the ways of a unit with a factor by which the first has at least this worth."""
+    factor = max(1.0, least / (sum(ways[0].values()) or 1.0))
+    return tuple({run: factor * worth for run, worth in way.items()} for way in ways)
 
 
 def _worth(term: str) -> float:

@@ -4,39 +4,34 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pipeline.keyword.english_numerals import CARDINALS, NUMBER_WORDS, TENS
+from pipeline.keyword.english_numerals import (
+    SCALES,
+    VALUES,
+    in_words,
+    large_in_words,
+    ordinal,
+    value_of_words,
+)
 from pipeline.keyword.rewritings import Rewriting
 
-_VALUES: Final = {word: value for value, word in enumerate(CARDINALS)} | {
-    word: 10 * value for value, word in enumerate(TENS, start=2)
-}
-_SCALES: Final = {"hundred": 100, "thousand": 1_000, "million": 1_000_000}
-_WORD: Final = "|".join(sorted((*_VALUES, *_SCALES), key=len, reverse=True))
+_WORD: Final = "|".join(sorted((*VALUES, *SCALES), key=len, reverse=True))
 _IN_WORDS: Final = re.compile(rf"(?<![a-z-])(?:half a|a|{_WORD})(?:(?:-| | and )(?:{_WORD}))+(?![a-z-])")
 _IN_DIGITS: Final = re.compile(r"(?<![\w.,:/-])(?:\d{1,3}(?:,\d{3})+|\d{3,7})(?!\w|[.,:/-]\d)")
 _MOST: Final = 10_000_000
 _HALF_A_MILLION: Final = 500_000
 
-_ROMAN: Final = ["", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"]
-_NUMERALS: Final = {
-    f"{'x' * ten}{ones}": 10 * ten + one for ten in range(4) for one, ones in enumerate(_ROMAN) if ten or one
-}
-_BY_VALUE: Final = {value: written for written, value in _NUMERALS.items()}
-_ANY_ROMAN: Final = "|".join(sorted(_NUMERALS, key=len, reverse=True))
-_NUMBERED: Final = re.compile(
-    rf"(?<![a-z0-9])(?P<name>[a-z]{{3,20}}) (?P<number>[1-9]\d?|{_ANY_ROMAN})(?!\w|[.,:/-]\w)"
-)
-_IN_ORDER: Final = {word: int(digits[:-2]) for word, digits in NUMBER_WORDS.items() if not digits.isdigit()} | {
-    "second": 2
-}
-_ORDINALS: Final = {value: word for word, value in _IN_ORDER.items() if " " not in word}
-_NAMED_IN_ORDER: Final = re.compile(
-    r"(?<![a-z0-9])(?P<name>[a-z]{3,20}) the (?P<order>[a-z]{5,12}(?:-[a-z]{5,7})?|\d\d?(?:st|nd|rd|th))(?!\w)"
-)
-_NAMED_BY_WORD: Final = re.compile(
-    rf"(?<![a-z0-9])(?P<name>[a-z]{{3,20}}) (?P<number>{'|'.join(CARDINALS[1:])})(?![\w-])"
-)
+_ONES: Final = ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")
+_ROMAN: Final = [f"{'x' * ten}{ones}" for ten in range(4) for ones in _ONES]
 _ALONE: Final = ("i", "v", "x")  # letters as well: only digits are written as these
+_NUMBERS: Final = {
+    written: value
+    for value in range(1, len(_ROMAN))
+    for written in (str(value), _ROMAN[value], in_words(value)[0], f"the {in_words(value)[1]}", f"the {ordinal(value)}")
+    if written not in _ALONE
+}
+_NUMBERED: Final = re.compile(
+    r"(?<![a-z0-9])(?P<name>[a-z]{3,20}) (?=(?P<number>(?:the )?[a-z0-9-]{1,14})(?!\w|[.,:/-]\w))"
+)
 
 _HAS_WORD: Final = re.compile(r"[a-z]{3}|\d{3}")
 _DECIMAL: Final = re.compile(r"(?<![\w.,])(\d{1,3})([.,])(\d{1,2})(?!\w|[.,]\d)")
@@ -66,61 +61,24 @@ def written_numbers(folded: str) -> Iterator[Rewriting]:
 def _large(folded: str) -> Iterator[Rewriting]:
     """Yield English numbers of a hundred and more, below ten million."""
     for match in _IN_WORDS.finditer(folded):
-        value = _value(match[0])
+        value = value_of_words(match[0])
         if value >= 100:  # smaller ones: see `rewritings`
             yield Rewriting(match[0], (str(value),))
     for match in _IN_DIGITS.finditer(folded):
         value = int(match[0].replace(",", ""))
-        if 100 <= value < _MOST and (written := _in_words(value)):
+        if 100 <= value < _MOST and (written := large_in_words(value)):
             half = ("half a million",) if value == _HALF_A_MILLION else ()
-            yield Rewriting(match[0], tuple(dict.fromkeys((written, written.replace(" and ", " "), *half))))
-
-
-def _value(written: str) -> int:
-    total = section = 0.0
-    for word in written.replace("half a", "half").replace("-", " ").split():
-        if word == "hundred":
-            section = (section or 1) * 100
-        elif word in _SCALES:
-            total, section = total + (section or 1) * _SCALES[word], 0
-        elif word != "and":
-            section += {"a": 1, "half": 0.5}.get(word, _VALUES.get(word, 0))
-    return round(total + section)
-
-
-def _in_words(value: int) -> str:
-    """Return a round number, or one below a thousand, in words; empty for others, which nobody writes out."""
-    if value % 1_000_000 == 0:
-        return f"{_in_words(value // 1_000_000)} million"
-    if value % 1_000 == 0:
-        return f"{_in_words(value // 1_000)} thousand"
-    if value >= 1_000:
-        return ""
-    hundreds, rest = divmod(value, 100)
-    ten, one = divmod(rest, 10)
-    small = CARDINALS[rest] if rest < len(CARDINALS) else f"{TENS[ten - 2]}-{CARDINALS[one]}" if one else TENS[ten - 2]
-    if not hundreds:
-        return small
-    return f"{CARDINALS[hundreds]} hundred and {small}" if rest else f"{CARDINALS[hundreds]} hundred"
+            yield Rewriting(match[0], (written, written.replace(" and ", " "), *half))
 
 
 def _roman(folded: str) -> Iterator[Rewriting]:
-    """Yield the number behind a word in Roman numerals, or in digits, with the word."""
+    """Yield the number behind a word in Roman numerals, or in digits and as an ordinal, with the word."""
     for match in _NUMBERED.finditer(folded):
         name, number = match["name"], match["number"]
-        if number.isdigit() and (written := _BY_VALUE.get(int(number))):
-            yield Rewriting(match[0], (f"{name} {written}",))
-        elif number in _NUMERALS and number not in _ALONE:
-            value = _NUMERALS[number]
-            yield Rewriting(match[0], (f"{name} {value}", f"{name} the {_ORDINALS.get(value, value)}"))
-    for match in _NAMED_BY_WORD.finditer(folded):
-        value = CARDINALS.index(match["number"])
-        if written := _BY_VALUE.get(value):
-            yield Rewriting(match[0], (f"{match['name']} {written}",))
-    for match in _NAMED_IN_ORDER.finditer(folded):
-        order = match["order"]
-        if written := _BY_VALUE.get(_IN_ORDER.get(order) or int("0" + order[:-2] if order[0].isdigit() else 0)):
-            yield Rewriting(match[0], (f"{match['name']} {written}",))
+        if value := _NUMBERS.get(number):
+            is_roman = number == _ROMAN[value]
+            ways = (str(value), f"the {in_words(value)[1]}") if is_roman else (_ROMAN[value],)
+            yield Rewriting(f"{name} {number}", tuple(f"{name} {way}" for way in ways))
 
 
 def _korean(folded: str) -> Iterator[Rewriting]:

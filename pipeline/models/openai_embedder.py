@@ -23,6 +23,7 @@ from pipeline.errors import (
     Silent,
     Unavailable,
 )
+from pipeline.filters.python_filters import sent_number
 from pipeline.models.ports import Answered, Matrix, PaidEmbedder
 from pipeline.models.prompt_texts import estimated_tokens, sendable
 from pipeline.models.retries import FIRST_WAIT_S, keep_trying
@@ -299,14 +300,14 @@ def counted_tokens(answer: Any) -> int | None:
 
 
 def unit_rows(answer: Any, *, count: int, dimension: int) -> Matrix:
-    """Return an answer's vectors by ``index``, or in their order if none has one, each of length 1. Raises
+    """Return an answer's vectors by ``index``, or in their order if all have the same or none, each of length 1. Raises
     EmbedderUnavailable without one finite, non-zero vector per text, Misconfigured when all lengths differ from
     ``dimension``."""
     items = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise EmbedderUnavailable("the embedding service answered without a list of embeddings")
-    in_order = all(item.get("index") is None for item in items)
-    by_index = dict(enumerate(items)) if in_order else {item["index"]: item for item in items if _is_index(item)}
+    indexes = [sent_number(item.get("index")) for item in items]
+    by_index = dict(zip(range(len(items)) if len(set(indexes)) == 1 else indexes, items, strict=True))
     if len(items) != count or by_index.keys() != set(range(count)):
         raise EmbedderUnavailable(
             f"the embedding service answered {len(items)} embeddings for {count} texts, or misnumbered them"
@@ -320,10 +321,6 @@ def unit_rows(answer: Any, *, count: int, dimension: int) -> Matrix:
             f"the embedding model gives vectors of {lengths.pop()} numbers, but CHORDWISE_EMBEDDING_DIM is {dimension}"
         )
     raise EmbedderUnavailable("the embedding service answered with vectors of different lengths")
-
-
-def _is_index(item: dict[str, Any]) -> bool:
-    return type(item.get("index")) is int
 
 
 def _numbers(embedding: Any) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ import httpx
 
 from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, PipelineError, Rejected, RerankerUnavailable
-from pipeline.filters.python_filters import finite
+from pipeline.filters.python_filters import finite, sent_number
 from pipeline.models.prompt_texts import masked_beginning, sendable
 from pipeline.models.retries import bounded, keep_trying
 from pipeline.outages import raise_for_outage
@@ -38,13 +38,11 @@ _OUR_FAULT: Final = frozenset({401, 403, 404, 405, 424})  # 424: TEI serves a mo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """The request and response format of one kind of service. ``results``: the key of its list, None for the answer
-    itself. ``most_texts``: per request. ``body``: builds a request."""
+    """The request format of one kind of service. ``most_texts``: per request. ``body``: builds a request. ``logits``: whether
+    it asks for these."""
 
     path: str
     body: Callable[[str, str, Sequence[str]], dict[str, Any]]
-    results: str | None = "results"
-    score: str = "relevance_score"
     logits: bool = False
     most_texts: int = 1000
 
@@ -53,14 +51,16 @@ class Dialect:
         return on_unit_scale(self.raw_scores_in(answer, count=count), are_logits=self.logits)
 
     def raw_scores_in(self, answer: Any, *, count: int) -> dict[int, float]:
-        """Return the scores of texts 0 to ``count - 1`` as the service gives them. Order, repetitions (the first counts),
-        unknown indexes and invalid scores do no harm."""
-        entries = answer.get(self.results) if self.results and isinstance(answer, Mapping) else answer
+        """Return the scores of texts 0 to ``count - 1`` as the service gives them, in a list of its own or under ``results``
+        or ``data``: servers that take the requests of one dialect answer in another's form. Order, repetitions (the first
+        counts), unknown indexes and invalid scores do no harm."""
+        entries = answer.get("results", answer.get("data")) if isinstance(answer, Mapping) else answer
         scores: dict[int, float] = {}
         for entry in entries if isinstance(entries, list) else ():
             if not isinstance(entry, Mapping):
                 continue
-            index, score = entry.get("index"), finite(entry.get(self.score))
+            index = sent_number(entry.get("index"))
+            score = finite(sent_number(entry.get("relevance_score", entry.get("score"))))
             if type(index) is int and 0 <= index < count and score is not None:
                 scores.setdefault(index, score)
         return scores
@@ -109,11 +109,9 @@ def _tei(_model: str, query: str, texts: Sequence[str]) -> dict[str, Any]:
 DIALECTS: Final[Mapping[str, Dialect]] = {
     "cohere": Dialect(path="/v2/rerank", body=_documents("top_n", max_tokens_per_doc=_LONGEST_DOCUMENT)),
     "jina": Dialect(path="/v1/rerank", body=_documents("top_n", return_documents=False)),
-    "voyage": Dialect(
-        path="/v1/rerank", results="data", body=_documents("top_k", return_documents=False, truncation=True)
-    ),
+    "voyage": Dialect(path="/v1/rerank", body=_documents("top_k", return_documents=False, truncation=True)),
     # 32 texts are the default limit of its servers.
-    "tei": Dialect(path="/rerank", results=None, score="score", body=_tei, logits=True, most_texts=32),
+    "tei": Dialect(path="/rerank", body=_tei, logits=True, most_texts=32),
 }
 
 

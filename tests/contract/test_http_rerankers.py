@@ -106,10 +106,11 @@ class DescribeWhatHttpRerankerTakes:
         [
             ([(2, 0.9), (0, 0.1), (1, 0.5)], [2, 1, 0]),  # any order
             ([(1, 0.9)], [1]),  # fewer than were sent
-            ([(1, 0.9), (7, 0.8), (-1, 0.7), ("0", 0.6), (True, 0.5), (0.0, 0.4)], [1]),  # places that are none
+            ([(1, 0.9), (7, 0.8), (-1, 0.7), ("x", 0.6), (True, 0.5), (0.0, 0.4)], [1]),  # places that are none
             ([(1, 0.9), (1, 0.1)], [1]),  # the first one counts
             ([(0, float("nan")), (1, 0.5), (2, float("inf"))], [1]),
-            ([(0, None), (1, "0.9"), (2, 0.5), (0, True)], [2]),
+            ([(0, None), (1, "much"), (2, 0.5), (0, True)], [2]),
+            ([("1", "0.9"), (2, 0.5)], [1, 2]),  # numbers as texts
             ([(0, 1e308), (1, -1e308)], [0, 1]),
             ([(0, 10**400), (1, 0.5)], [1]),
         ],
@@ -208,6 +209,24 @@ class DescribeOnUnitScale:
     def it_changes_no_score_that_is_on_it(self):
         assert on_unit_scale({0: 0.25, 1: 1.0, 2: 0.0}) == {0: 0.25, 1: 1.0, 2: 0.0}
         assert on_unit_scale({0: 1.0004, 1: 0.5, 2: -0.0001}) == {0: 1.0, 1: 0.5, 2: 0.0}
+
+
+class DescribeAnswersInTheFormOfAnotherService:
+    @pytest.mark.parametrize("dialect", DIALECTS)
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            {"results": [{"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.2}]},
+            {"data": [{"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.2}]},
+            [{"index": 1, "score": 0.9}, {"index": 0, "score": 0.2}],
+            {"results": [{"index": "1", "relevance_score": "0.9"}, {"index": "0", "relevance_score": "0.2"}]},
+            {"results": [{"index": 1, "score": 0.9}, {"index": 2, "score": float("nan")}, {"index": 0, "score": 0.2}]},
+        ],
+        ids=["results", "data", "a list", "numbers as texts", "one that is no number"],
+    )
+    def it_reads_the_scores(self, dialect, answer):
+        scores = DIALECTS[dialect].scores_in(answer, count=3)
+        assert sorted(scores, key=lambda at: -scores[at]) == [1, 0]
 
 
 FAILING: dict[str, Answer] = {

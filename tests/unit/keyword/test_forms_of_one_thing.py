@@ -16,6 +16,28 @@ from pipeline.keyword.terms import analyze
         (["2023-03", "03/2023", "March 2023"], "date:2023-03"),
         (["5–8 March 2024", "March 5 to 8, 2024", "2024年3月5日至8日", "5. bis 8. März 2024"], "date:2024-03-06"),
         (["backup-2024-03-05.tar", "IMG_20240305_142233.jpg"], "date:2024-03-05"),
+        (
+            [
+                *("90 minutes", "an hour and a half", "one and a half hours", "1h30", "1 hour 30 minutes", "1.5 hours"),
+                *(
+                    "一个半小时",
+                    "1.5小时",
+                    "90分钟",
+                    "anderthalb Stunden",
+                    "une heure et demie",
+                    "полтора часа",
+                    "1時間半",
+                ),
+            ],
+            "span:90",
+        ),
+        (
+            ["30 minutes", "half an hour", "半小时", "半个钟头", "30分鐘", "eine halbe Stunde", "mezz'ora", "30분"],
+            "span:30",
+        ),
+        (["two weeks", "14 days", "fortnight", "两周", "14天", "2 Wochen"], "span:20160"),
+        (["18 months", "a year and a half", "一年半", "18个月", "1.5 years"], "span:18mo"),
+        (["90后", "九零后", "九〇后"], "born:90"),
         (["17.45 Uhr", "午後5時45分", "오후 5시 45분", "5:45 pm"], "time:17:45"),
         (["l'università", "università"], "universita"),
         (["getUserByID", "get user by id"], "id"),
@@ -46,6 +68,19 @@ def it_gives_every_spelling_one_term(texts, term):
     assert [text for text in texts if term not in analyze(text)] == []
 
 
-@pytest.mark.parametrize("text", ["1/2000 in UK", "37 people", "5 and 8 apples", "the 3rd room of 4 quarters"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("1/2000 in UK", "37 people", "5 and 8 apples", "the 3rd room of 4 quarters", "twice a day", "3 mines"),
+        *("2024年的第三天", "三年级", "星期三", "上半年", "三月", "五分", "一天", "21世纪90年代"),
+    ],
+)
 def it_names_nothing_else(text):
-    assert not [term for term in analyze(text) if term.startswith(("date:", "percent:", "quarter:"))]
+    assert not [term for term in analyze(text) if term.startswith(("date:", "percent:", "quarter:", "span:", "born:"))]
+
+
+@pytest.mark.parametrize("text", ["半小时", "half an hour", "30 minutes"])
+def it_takes_no_longer_duration_for_the_shorter_one_in_it(text):
+    assert "span:30" in analyze(text)
+    for longer in ("一个半小时", "an hour and a half", "90 minutes", "2 hours 30 minutes"):
+        assert "span:30" not in analyze(longer)
