@@ -35,7 +35,7 @@ from pipeline.settings import settings
 from pipeline.telemetry import tracing
 from pipeline.telemetry.logs import configure_logging
 from pipeline.threads import start_call
-from workers import resources
+from workers import lane, resources
 from workers.clock import add_clock_option
 from workers.heartbeat import HeartbeatStep
 from workers.names import FORMAT, MESSAGE_FORMAT, Queue
@@ -161,6 +161,8 @@ def _warm_up_threads(instance: Any, **_: Any) -> None:
         resources.resize(resources.for_queries(), instance.concurrency)
         resources.warm_up(resources.for_queries())
         tracing.warm_up()
+        if Queue.ANSWER in app.amqp.queues.consume_from:
+            lane.listen(settings(), name=events.worker)
     else:
         resources.preload(settings(), computes_only=bool(app.conf.get(_COMPUTES_ONLY)))
     keep_for_good()  # in a parent too: a collection in a child would write to every object and so copy its pages

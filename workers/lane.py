@@ -1,14 +1,16 @@
 """A gateway's own query process: `python -m workers.lane FD NUMBER`, started by `api_gateway.live.lane`. It reads ids
 from socket FD, writes answers to Redis with the workers' code, and ends with the socket. While Redis is away it reads
-queries and returns answers."""
+queries and returns answers. A query worker does the same for the gateways of its host that connect to it meanwhile."""
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -23,11 +25,12 @@ from pipeline.garbage import keep_for_good
 from pipeline.query.query_store import read_query
 from pipeline.retrieval import answer_query
 from pipeline.retrieval.answer_query import answer_before_storing, answer_in_process
-from pipeline.settings import settings
+from pipeline.settings import Settings, settings
 from pipeline.telemetry import tracing
 from pipeline.telemetry.logs import configure_logging
+from pipeline.threads import start_call
 from workers import resources
-from workers.lane_messages import PATIENT_THREADS, THREADS, LaneReply, LaneRequest
+from workers.lane_messages import PATIENT_THREADS, THREADS, LaneReply, LaneRequest, worker_sockets
 from workers.names import LANE_TASK
 from workers.query_events import events
 
@@ -35,6 +38,7 @@ log = structlog.get_logger(__name__)
 
 _FINISHING_THREADS: Final = 2  # a query at its deadline must not queue behind others
 _LAST_S: Final = 5.0  # for the running queries when the gateway ends
+_ACCEPTS_AGAIN_S: Final = 1.0
 
 
 class LaneProcess:
@@ -53,7 +57,7 @@ class LaneProcess:
     def serve(self) -> None:
         """Serve until the gateway closes its end; then wait a few seconds for the running queries."""
         self._send(LaneReply())
-        with self._gateway.makefile("rb") as lines:
+        with suppress(ConnectionError), self._gateway.makefile("rb") as lines:
             for line in lines:
                 request = LaneRequest.read(line)
                 with self._ended:
@@ -61,6 +65,9 @@ class LaneProcess:
                 self._pool(request).submit(self._answer, request)
         with self._ended:
             self._ended.wait_for(lambda: not self._open, timeout=_LAST_S)
+        for pool in (self._usual, self._patient, self._finishing):
+            pool.shutdown(wait=False)
+        self._gateway.close()
 
     def _pool(self, request: LaneRequest) -> ThreadPoolExecutor:
         if request.step == "finish":
@@ -116,6 +123,45 @@ def _bound(request: LaneRequest) -> Iterator[None]:
             log.exception("task_failed", error=type(error).__name__)
     resources.meter().count("chordwise_tasks", task=LANE_TASK, state=state)
     resources.meter().observe("chordwise_task_seconds", time.perf_counter() - began, task=LANE_TASK)
+
+
+def listen(use: Settings, *, name: str) -> None:
+    """Answer queries of the gateways of this host, which connect while Redis or the broker is away, beside the caller until the
+    process ends. ``name``: this process in Flower and results."""
+    folder, prefix = worker_sockets(use)
+    listening = socket.socket(socket.AF_UNIX)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for path in folder.glob(f"{prefix}*"):
+            if not _is_heard(str(path)):
+                path.unlink(missing_ok=True)
+        path = folder / f"{prefix}{uuid.uuid4().hex[:8]}"
+        made = path.with_name(f".{path.name}")
+        listening.bind(str(made))
+        made.chmod(0o600)
+        listening.listen()
+        made.rename(path)  # once it is heard
+    except OSError as error:  # as for a path of over a hundred bytes
+        log.warning("gateways_not_heard", folder=str(folder), error=str(error))
+        return
+    start_call(_hear, listening, name)
+
+
+def _is_heard(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
+        return probe.connect_ex(path) != errno.ECONNREFUSED
+
+
+def _hear(listening: socket.socket, name: str) -> None:
+    while True:
+        try:
+            gateway, _ = listening.accept()
+        except OSError as error:  # as without a file descriptor to spare
+            log.warning("gateway_not_accepted", error=type(error).__name__)
+            time.sleep(_ACCEPTS_AGAIN_S)
+        else:
+            start_call(LaneProcess(gateway, name=name).serve)
 
 
 def main(arguments: list[str]) -> int:

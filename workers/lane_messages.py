@@ -1,16 +1,22 @@
-"""The protocol between the gateway and its own query processes: one JSON object a line. Ids only, unless Redis is away."""
+"""The protocol between the gateway and its own query processes, or the query workers of its host: one JSON object a line. Ids
+only, unless Redis is away."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
 from typing import Literal, Self
 
 import orjson
 
+from pipeline.database.installation import addresses
 from pipeline.query.query_store import QUERY
 from pipeline.query.request import Query
 from pipeline.records import QueryId, TenantId
+from pipeline.settings import Settings
+from workers.names import MESSAGE_FORMAT
 
 THREADS = 4  # queries that such a process answers at a time, as many as a worker
 PATIENT_THREADS = 8  # and in addition, queries that wait for a model or a service
@@ -68,3 +74,10 @@ class LaneReply(LaneMessage):
     query_id: str = ""
     step: Step = "answer"
     answer: str = ""
+
+
+def worker_sockets(settings: Settings) -> tuple[Path, str]:
+    """Return the folder of the sockets on which this host's query workers listen for its gateways, and the beginning of the
+    sockets' names, which differs for processes with other stores or messages."""
+    differing = "|".join(map(str, (MESSAGE_FORMAT, *addresses(settings).values())))
+    return settings.keyword_index_dir.expanduser(), f"queries-{sha256(differing.encode()).hexdigest()[:8]}-"

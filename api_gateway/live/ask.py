@@ -197,8 +197,10 @@ async def send(
                     receive=receive,
                 )
             query, answer = sending.query, sending.answer
-            if not sending.chord and answer is None and not gateway.lane.take(query):
-                await gateway.run_or_leave(_enqueue, query, gateway)
+            if not sending.chord and answer is None:
+                await gateway.lane.reach()
+                if not gateway.lane.take(query):
+                    await gateway.run_or_leave(_enqueue, query, gateway)
         timer.opened(query)
         sent = True
     except TimeoutError:
@@ -207,7 +209,7 @@ async def send(
         raise _unavailable(detail) from None
     except Unavailable:
         # Without its preparation a query lacks the filter of its readers.
-        if waits and sending is not None and sending.is_prepared and gateway.lane.answer_unstored(sending.query):
+        if waits and sending is not None and sending.is_prepared and await gateway.lane.answer_unstored(sending.query):
             sent = True
             return None
         count_unsent(gateway.resources)
@@ -303,7 +305,7 @@ def _enqueue(query: Query, gateway: Gateway, *, waits: bool = False) -> bool:
     try:
         dispatch.ask(query)
     except Unavailable:
-        if waits and gateway.lane.threads:
+        if waits and gateway.lane.may_reach():
             return False
         with suppress(Unavailable):
             gateway.resources.queries(query.tenant_id).cancel(query.query_id)

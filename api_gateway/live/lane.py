@@ -2,7 +2,8 @@
 
 The event loop's interpreter computes nothing (decision 38); it sends ids over a socket to a process of its own, which
 stores the answer in Redis as a worker does (decision 50). If the lane fails, the chord answers. A query that Redis does not
-return is sent itself, and its answer comes back over the socket (decision 126).
+return is sent itself, and its answer comes back over the socket (decision 126); without a process of its own, to the query
+workers of this host (decision 130).
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +27,7 @@ from pipeline.query.wake_names import wake_name
 from pipeline.resources import Resources
 from pipeline.telemetry import tracing
 from workers import dispatch
-from workers.lane_messages import THREADS, LaneReply, LaneRequest, Step
+from workers.lane_messages import THREADS, LaneReply, LaneRequest, Step, worker_sockets
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +37,7 @@ _START_S: Final = 180.0  # for loading the model on a busy host; the chord answe
 _MOST_OPEN: Final = 32  # queries that a process holds, most of them waiting for a thread; the chord takes the others
 _OVERDUE_S: Final = 5.0  # after a query's deadline: a process that still holds it is replaced
 _LOOK_S: Final = 1.0
+_GREETS_S: Final = 0.25  # a worker of this host; one that hangs says nothing
 _AGAIN_S: Final = (0.2, 1.0, 5.0)  # before a process is restarted, longer each time it dies young
 _YOUNG_S: Final = 20.0
 _STOP_S: Final = 6.0  # for running queries when the gateway stops
@@ -60,7 +62,7 @@ class LaneFacts:
 class _Process:
     """A ready process and the steps of queries that it holds, each with the number of times it was sent to any process."""
 
-    pid: int
+    name: int | str
     writer: asyncio.StreamWriter
     queries: dict[tuple[str, Step], tuple[Query, int]] = field(default_factory=dict)
 
@@ -70,9 +72,9 @@ class _Process:
 
 
 class Lane:
-    """The processes of this gateway, all used on its event loop. ``run`` calls a blocking function in a thread;
-    ``spawn`` runs a coroutine beside the others; ``wake`` is called with the name of a query and its answer if Redis does not
-    bring it."""
+    """The processes of this gateway, all used on its event loop; without one, and while Redis or the broker is away, the query
+    workers of its host. ``run`` calls a blocking function in a thread; ``spawn`` runs a coroutine beside the others; ``wake``
+    is called with the name of a query and its answer if Redis does not bring it."""
 
     def __init__(
         self, processes: int, *, run: Run, spawn: Spawn, use: Resources, wake: Callable[[str, bytes], object]
@@ -83,6 +85,8 @@ class Lane:
         self._use = use
         self._wake = wake
         self._ready: list[_Process] = []
+        self._workers: list[_Process] = []
+        self._connecting: asyncio.Future[Any] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._closing = False
 
@@ -120,29 +124,42 @@ class Lane:
 
     def take(self, query: Query, *, sent: int = 1, step: Step = "answer") -> bool:
         """Send an open query to the process that holds the fewest. Returns False if there is none."""
-        if not self._ready:
+        if not self._usable:
             return False
-        process = min(self._ready, key=_load)
+        process = min(self._usable, key=_load)
         process.queries[query.query_id, step] = query, sent
         process.send(step, query)
         return True
 
-    def answer_unstored(self, query: Query) -> bool:
+    async def answer_unstored(self, query: Query) -> bool:
         """Have a query answered that Redis does not return, and its waiters woken with the answer, which is stored if Redis is
         back by then. Returns False if no process has room."""
-        has_room = any(_load(process) < _MOST_OPEN for process in self._ready)
+        await self.reach()
+        has_room = any(_load(process) < _MOST_OPEN for process in self._usable)
         return has_room and self.take(query, step="answer_unstored")
+
+    def may_reach(self) -> bool:
+        """Return whether a process is there for a query that the broker refuses. Blocking."""
+        return bool(self._usable or self._sockets())
+
+    async def reach(self) -> None:
+        """Connect to the query workers of this host, unless there is a process for a query."""
+        if self._usable or self._closing:
+            return
+        if self._connecting is None or self._connecting.done():
+            self._connecting = asyncio.gather(*map(self._connect, self._sockets()))
+        await asyncio.shield(self._connecting)
 
     def holds(self, query: Query) -> bool:
         """Return whether a process answers the query."""
-        return any((query.query_id, "answer") in process.queries for process in self._ready)
+        return any((query.query_id, "answer") in process.queries for process in self._usable)
 
     def finish(self, query: Query) -> bool:
         """Have a query that the lane holds answered from the results so far, by another process. Returns False if it
         holds no such query, or if no other process is ready."""
         if not self.holds(query):
             return False
-        others = [process for process in self._ready if (query.query_id, "answer") not in process.queries]
+        others = [process for process in self._usable if (query.query_id, "answer") not in process.queries]
         if others:
             min(others, key=_load).send("finish", query)
         return bool(others)
@@ -150,7 +167,7 @@ class Lane:
     async def close(self) -> None:
         """End the processes, after the running queries."""
         self._closing = True
-        for process in tuple(self._ready):
+        for process in (*self._ready, *self._workers):
             process.writer.close()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_STOP_S)
@@ -189,7 +206,11 @@ class Lane:
             )
         reader, writer = await asyncio.open_connection(sock=ours, limit=_LONGEST_REPLY)
         try:
-            await self._read_replies(_Process(pid=running.pid, writer=writer), reader, number)
+            with suppress(TimeoutError):
+                if await asyncio.wait_for(reader.readline(), _START_S):
+                    log.info("lane_process_ready", number=number, process=running.pid)
+                    self._ready.append(process := _Process(name=running.pid, writer=writer))
+                    await self._read_replies(process, reader, self._ready)
         finally:
             writer.close()
             if self._closing:
@@ -201,18 +222,38 @@ class Lane:
             if not self._closing:
                 log.error("lane_process_ended", number=number, process=running.pid, exit_code=running.returncode)
 
-    async def _read_replies(self, process: _Process, reader: asyncio.StreamReader, number: int) -> None:
-        """Read the replies of a process until it ends or has to be replaced; then send its queries elsewhere."""
+    @property
+    def _usable(self) -> list[_Process]:
+        return self._ready or self._workers
+
+    def _sockets(self) -> list[Path]:
+        folder, prefix = worker_sockets(self._use.settings)
+        return [*folder.glob(f"{prefix}*")]
+
+    async def _connect(self, path: Path) -> None:
+        """Connect to a query worker of this host, unless it has ended or hangs, for as long as it has queries to answer."""
+        with suppress(OSError), ExitStack() as failing:
+            async with asyncio.timeout(_GREETS_S):
+                reader, writer = await asyncio.open_unix_connection(path, limit=_LONGEST_REPLY)
+                failing.callback(writer.close)
+                if not await reader.readline():
+                    return
+            failing.pop_all()
+            log.info("worker_reached", worker=path.name)
+            self._workers.append(process := _Process(name=path.name, writer=writer))
+            self._spawn(self._read_replies(process, reader, self._workers))
+
+    async def _read_replies(self, process: _Process, reader: asyncio.StreamReader, among: list[_Process]) -> None:
+        """Read the replies of a process until it ends or has to be replaced, or until a worker has no more queries; then send
+        its queries elsewhere. ``among``: the processes that it is one of."""
         try:
-            if not await asyncio.wait_for(reader.readline(), _START_S):
-                return
-            self._ready.append(process)
-            log.info("lane_process_ready", number=number, process=process.pid)
             while not self._is_stuck(process):
                 try:
                     async with asyncio.timeout(_LOOK_S):
                         line = await reader.readline()
                 except TimeoutError:
+                    if among is self._workers and not process.queries:
+                        return
                     continue
                 if not line:
                     return
@@ -220,30 +261,30 @@ class Lane:
                 query, _ = process.queries.pop((reply.query_id, reply.step), (None, 0))  # none for "finish"
                 if query is not None and reply.answer:
                     self._wake(wake_name("query", query.tenant_id, query.query_id), compressed(reply.answer.encode()))
-            log.error("lane_process_stuck", number=number, process=process.pid, queries=len(process.queries))
-        except (TimeoutError, ConnectionError) as error:
-            log.warning("lane_process_lost", number=number, process=process.pid, error=type(error).__name__)
+            log.error("lane_process_stuck", process=process.name, queries=len(process.queries))
+        except ConnectionError as error:
+            log.warning("lane_process_lost", process=process.name, error=type(error).__name__)
         finally:
-            if process in self._ready:
-                self._ready.remove(process)
+            process.writer.close()
+            among.remove(process)
             if not self._closing:
                 for (_, step), (query, sent) in process.queries.items():
-                    if step == "answer":
-                        self._send_again(query, sent)
+                    self._send_again(query, step, sent)
 
     def _is_stuck(self, process: _Process) -> bool:
         latest = time.time() - _OVERDUE_S
         return any(query.deadline_at < latest for query, _ in process.queries.values())
 
-    def _send_again(self, query: Query, sent: int) -> None:
+    def _send_again(self, query: Query, step: Step, sent: int) -> None:
         """Resend a query whose process died, to another process once, then to the workers: the query may have caused
         both crashes."""
         if query.deadline_at - time.time() < _LEAST_S:
             return
         self._count("process_ended")
-        if sent == 1 and self.take(query, sent=2):
+        if sent == 1 and self.take(query, sent=2, step=step):
             return
-        self._spawn(self._send_by_chord(query))
+        if step == "answer":
+            self._spawn(self._send_by_chord(query))
 
     async def _send_by_chord(self, query: Query) -> None:
         with tolerate_outage(log.warning, "lane_query_not_sent", query_id=query.query_id, tenant_id=query.tenant_id):

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
 import structlog
 
 from api_gateway.live.wakes import Wakes
-from pipeline.errors import PipelineError, QuotaExceeded
+from pipeline.errors import PipelineError, QuotaExceeded, StoreUnavailable
 from pipeline.outages import OutageTolerated, tolerate_outage
 from pipeline.query.places import Verdict
 from pipeline.query.request import Query
@@ -36,6 +36,9 @@ FAIL_AFTER_S: Final = 0.15  # after the deadline, the gateway fails the query
 LAST_S: Final = 0.2  # after the deadline, waiting clients are answered even if Redis does not respond
 
 _LOOKS_UNTIL_S: Final = 0.5  # before the deadline; later there is no time for a channel
+_FROZEN_S: Final = (
+    0.5  # a Redis that has not answered a look; waiting longer would take the time for an answer without it
+)
 _HANGS_AFTER_S: Final = 0.3  # a worker whose channel has taken so much longer than it may
 _COMPOSED_WITHIN_S: Final = 1.0  # an answer after the last report, also on a busy machine
 
@@ -60,7 +63,7 @@ class Deadlines:
         spawn: Spawn,
         is_here: Callable[[Query], bool] = lambda _: False,
         finish_here: Callable[[Query], bool] = lambda _: False,
-        answer_here: Callable[[Query], bool] = lambda _: False,
+        answer_here: Callable[[Query], Awaitable[bool]],
         ended: Callable[[Query], object] = lambda _: None,
     ) -> None:
         self._wakes = wakes
@@ -104,15 +107,19 @@ class Deadlines:
         """Send again what is lost of a query. If a request waits for it, have the lane answer it while Redis or the broker
         is away."""
 
-        def answer_here(error: PipelineError) -> None:
+        async def answer_here(error: PipelineError) -> None:
             name = wake_name("query", query.tenant_id, query.query_id)
-            is_here = self._wakes.is_awaited(name) and self._answer_here(query)
+            is_here = self._wakes.is_awaited(name) and await self._answer_here(query)
             event = "query_answered_here" if is_here else "query_not_sent_again"
             log.warning(event, query_id=query.query_id, tenant_id=query.tenant_id, code=error.code)
 
-        with OutageTolerated(answer_here, also=(QuotaExceeded,)):
+        with OutageTolerated(lambda error: self._spawn(answer_here(error)), also=(QuotaExceeded,)):
             now = time.time()
-            state = await self._run(self._use.queries(query.tenant_id).state, query.query_id)
+            try:
+                async with asyncio.timeout(_FROZEN_S):
+                    state = await self._run(self._use.queries(query.tenant_id).state, query.query_id)
+            except TimeoutError:
+                raise StoreUnavailable("Redis: it does not answer in time") from None
             if state is None:
                 await self._open_again(query)
             elif state.answer is None and not self._is_here(query):

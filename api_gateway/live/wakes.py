@@ -256,6 +256,7 @@ class Wakes:
                 delay = _BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)]
                 if not failures:
                     log.warning("wake_channel_lost", error=type(error).__name__)
+                    self.wake_all()  # queries under way are answered without Redis
                 failures += 1
                 await asyncio.sleep(delay)
 

@@ -43,8 +43,8 @@ QUESTIONS = {"photovoltaic panels": "solar", "绿茶用多少度的水": "tea"}
 REMAINS: dict[Part, str | None] = {
     "mysql": "both",  # and texts, by this host's index
     "postgres": "keyword",
-    "redis": None,
-    "broker": None,
+    "redis": "for who waits",  # the worker answers its host
+    "broker": "for who waits",
     "worker": None,
     "model": "keyword",
     "dns": "keyword",  # of the model's name
@@ -298,7 +298,14 @@ class DescribeAnOutage:
             for (door, question), seen in _see(stack, part, fault).items():
                 where = f"{door}: {seen}"
                 assert seen.took_s <= DEADLINE_S + LATE_S, where
-                if REMAINS[part] is None or (part == "mysql" and door in ROWS):
+                waits = REMAINS[part] == "for who waits" and door != "polled"
+                if waits and seen.documents is not None:
+                    assert seen.documents[0] == QUESTIONS[question], where
+                    assert seen.lost <= {"semantic", "rerank"}, where
+                elif waits:
+                    assert fault == "frozen" or part == "broker", where  # to notice which takes the whole second
+                    assert seen.said, where
+                elif REMAINS[part] in (None, "for who waits") or (part == "mysql" and door in ROWS):
                     assert seen.documents is None, where
                     assert seen.code in CODES or door == "command_line", where
                     assert seen.said, where

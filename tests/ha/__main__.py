@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import random
 import signal
 import sys
@@ -124,7 +125,7 @@ def _schedules(
 ) -> Iterator[Schedule]:
     every = [
         *(Event(cluster=kind, fault=fault) for kind, cluster in clusters.items() for fault in cluster.faults),
-        *(Event(cluster=kind, fault="handed over") for kind in clusters if kind != "sentinel"),
+        *(Event(cluster=kind, fault="handed over") for kind in clusters),
         Event(cluster="mysql", fault="killed", place=2),
         Event(cluster="postgres", fault="killed", behind=True),
     ]
@@ -175,7 +176,7 @@ def _run(schedule: Schedule, found: Stage, load: Load) -> Iterator[tuple[list[st
     open_ones = [event for event in schedule.events if event.lasts_s is None]
     if open_ones:
         time.sleep(_AT_LEAST_S)
-        _wait_until_whole(load, within_s=_AT_MOST_S)
+        _wait_until_whole(load, began, within_s=_AT_MOST_S)
     returns = time.monotonic()
     for event in open_ones:
         bring_back(event)
@@ -184,17 +185,19 @@ def _run(schedule: Schedule, found: Stage, load: Load) -> Iterator[tuple[list[st
     while not (is_whole := all(cluster.is_whole() for cluster in clusters)) and time.monotonic() < ends:
         time.sleep(0.5)
     time.sleep(_WHOLE_FOR_S)
-    _wait_until_whole(load, within_s=_AT_MOST_S)
+    _wait_until_whole(load, returns, within_s=_AT_MOST_S)
     load.pause()
     clean_s, broken = _settle(found)
     problems = [f"{schedule.name}: {sentence}" for sentence in broken]
     if not is_whole:
         problems.append(f"{schedule.name}: the cluster was not whole within {_WHOLE_AGAIN_S:.0f} s")
-    yield _row(schedule.name, load.since(began, returns), began), problems + _wrong(schedule.name, load.since(began))
-    row = _row(f"{schedule.name}: back", load.since(returns), returns)
+    fault, back = load.since(began, returns), load.since(returns)
+    problems += _unasked(schedule.name, fault) if open_ones else []
+    yield _row(schedule.name, fault, began), problems + _wrong(schedule.name, [*fault, *back])
+    row = _row(f"{schedule.name}: back", back, returns)
     lost_documents = sum("lost" in sentence for sentence in broken)
     row[-4], row[-1] = str(lost_documents), "never" if clean_s is None else f"{clean_s:.0f} s"
-    yield row, []
+    yield row, _unasked(f"{schedule.name}: back", back)
     load.resume()
 
 
@@ -214,13 +217,14 @@ def _strike(event: Event, found: Stage) -> tuple[Cluster, Member]:
     return cluster, member
 
 
-def _wait_until_whole(load: Load, *, within_s: float = 120.0) -> None:
-    """Wait until everything that was begun in the last seconds went well, through every door, and no longer than that."""
+def _wait_until_whole(load: Load, began: float = -math.inf, *, within_s: float = 120.0) -> None:
+    """Wait until everything that was begun in the last seconds, and since ``began``, went well, through every door, and no
+    longer than that."""
     ends = time.monotonic() + within_s
     while time.monotonic() < ends:
         now = time.monotonic()
         last = load.since(now - _WHOLE_FOR_S)
-        latest = {each.door: each.outcome for each in load.since(now - _LATEST_S)}
+        latest = {each.door: each.outcome for each in load.since(max(began, now - _LATEST_S))}
         if last and all(each.outcome == "ok" for each in last) and [*latest.values()] == ["ok"] * len(DOORS):
             return
         time.sleep(0.3)
@@ -263,6 +267,12 @@ def _wrong(name: str, operations: Sequence[Operation]) -> list[str]:
         say(f"    {count} × {said[:220]}")
     wrong = Counter(each.said for each in operations if each.outcome == "wrong")
     return [f"{name}: {count} × {said}" for said, count in wrong.items()]
+
+
+def _unasked(name: str, operations: Sequence[Operation]) -> list[str]:
+    """Return a sentence for each door without an operation: a cell of the table that shows nothing."""
+    asked = {each.door for each in operations}
+    return [f"{name}: nothing went through {door}" for door in DOORS if door not in asked]
 
 
 def _row(name: str, operations: Sequence[Operation], began: float) -> list[str]:

@@ -48,7 +48,6 @@ _SETTINGS = {
     "CHORDWISE_PREVIOUS_GENERATION_KEPT_S": "15",
     "CHORDWISE_SWEEP_INTERVAL_S": "1",
     "CHORDWISE_RESULT_CACHE_TTL_S": "0",
-    "CHORDWISE_QUERY_LANE_PROCESSES": "1",
     "OPENBLAS_NUM_THREADS": "1",
 }
 
@@ -184,8 +183,7 @@ def stage(folder: Path, *, writers: int = 1, rabbitmq: bool = True) -> Iterator[
             "redis": _Sentinels(members=servers, redis=watched),
             "sentinel": Cluster(
                 kind="sentinel",
-                members=[Member(name="sentinel", server=watched.sentinels[0])],
-                faults=("killed", "frozen"),
+                members=[Member(name="sentinel", server=watched.sentinels[0], wire=watched.sentinel_wires[0])],
             ),
         }
         broker = watched.url
@@ -218,8 +216,6 @@ def stage(folder: Path, *, writers: int = 1, rabbitmq: bool = True) -> Iterator[
             sent = tenant.client.post("/v1/documents", json={"namespace": tenant.namespace, "documents": [first]})
             eventually(partial(_is_done, tenant, sent.json()["job_id"]), within_s=120)
             tenant.expected["first"] = first["text"]
-        # The lane, which the queries of this tenant start, answers those of both while Redis is away.
-        tenants[1].client.put("/v1/profiles/default", json={"config": {"lane": "in_process"}}).raise_for_status()
         logs = [folder / name / "gateway.log" for name in _HOSTS]
         yield Stage(clusters=clusters, tenants=tenants, use=use, logs=logs)
 

@@ -32,12 +32,13 @@ _SENTINELS = 3
 @dataclass(frozen=True, kw_only=True)
 class WatchedRedis:
     """``servers`` by port, the primary one first at the start, each behind its wire of ``wires``; ``url`` names the
-    sentinels."""
+    sentinels, by their wires."""
 
     url: str
     servers: dict[int, OwnServer]
     wires: dict[int, Proxy]
     sentinels: tuple[OwnServer, ...]
+    sentinel_wires: tuple[Proxy, ...]
     _ask: redis.Redis
 
     def primary(self) -> int:
@@ -92,11 +93,14 @@ def watched_redis(folder: Path) -> Iterator[WatchedRedis]:
         for sentinel in sentinels:
             whole.callback(sentinel.close)
             sentinel.start()
-        hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
+        of_clients = tuple(whole.enter_context(Proxy("127.0.0.1", port)) for port in ports)
+        hosts = ",".join(f"127.0.0.1:{wire.port}" for wire in of_clients)
         url = f"redis+sentinel://:{password}@{hosts}/{NAME}/0?sentinel_password={of_sentinels}"
         ask = whole.enter_context(closing(redis.Redis(port=ports[-1], password=of_sentinels, decode_responses=True)))
         eventually(lambda: _agree(ask), within_s=60)
-        yield WatchedRedis(url=url, servers=servers, wires=wires, sentinels=sentinels, _ask=ask)
+        yield WatchedRedis(
+            url=url, servers=servers, wires=wires, sentinels=sentinels, sentinel_wires=of_clients, _ask=ask
+        )
 
 
 def _with(program: Program, *options: str) -> Program:

@@ -98,7 +98,7 @@ class Stage:
         self.redis = "has it"
         return Verdict.TAKEN
 
-    def _answer_here(self, query: Query) -> bool:
+    async def _answer_here(self, query: Query) -> bool:
         assert query is self.query
         self.answered_here.append(_now())
         return True
@@ -211,6 +211,17 @@ class DescribeAQueryWhileRedisIsAway:
             await stage.pass_s(1.6)
         timer.stop()
         assert (stage.answered_here, stage.sent) == (answered, [])
+
+    async def it_is_answered_by_the_lane_as_soon_as_the_subscription_is_lost(self):
+        stage = Stage(left_s=0.9)  # too short for a look
+        timer = stage.start()
+        stage.redis = "is away"
+        with stage.awaited():
+            await stage.pass_s(0.3)
+            stage.wakes.wake_all()
+            await stage.pass_s(0.1)
+        timer.stop()
+        assert stage.answered_here == [0.3]
 
     async def it_is_answered_by_the_lane_also_while_the_lane_waits_to_store_its_answer(self):
         stage = Stage(in_lane=True)

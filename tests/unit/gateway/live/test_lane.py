@@ -22,7 +22,7 @@ from pipeline.retrieval.build_plan import plan_of
 from pipeline.retrieval.reuse_answer import _fingerprint, cache_key
 from pipeline.settings import load
 from tests.support.corpora.queries import query_of
-from workers.lane_messages import LaneReply, LaneRequest
+from workers.lane_messages import LaneReply, LaneRequest, worker_sockets
 
 KB = Namespace("kb")
 
@@ -40,6 +40,9 @@ def query(number: int = 1, *, lane: str = "in_process", left_s: float = 3.0) -> 
 
 class Told:
     """Takes what is counted, and what is sent to a process."""
+
+    def close(self) -> None:
+        """Nothing is open."""
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
@@ -62,7 +65,7 @@ async def run(function, *arguments):
 
 
 def _of_nobody(processes: int, told: Told) -> Lane:
-    use = SimpleNamespace(meter=told)
+    use = SimpleNamespace(meter=told, settings=load({"keyword_index_dir": "/nowhere"}))
     return Lane(processes, run=run, spawn=asyncio.ensure_future, use=use, wake=told.wake)
 
 
@@ -118,7 +121,7 @@ class DescribeWhoWantsTheLane:
 class DescribeTheLane:
     async def it_sends_each_query_to_the_process_that_holds_the_fewest(self):
         told, other = Told(), Told()
-        made = lane(told, _Process(pid=1, writer=told), _Process(pid=2, writer=other))
+        made = lane(told, _Process(name=1, writer=told), _Process(name=2, writer=other))
         for number in range(4):
             assert made.take(query(number))
         assert [len(told.lines), len(other.lines)] == [2, 2]
@@ -126,7 +129,7 @@ class DescribeTheLane:
 
     async def it_leaves_what_is_too_much_to_the_chord(self):
         told = Told()
-        made = lane(told, _Process(pid=1, writer=told))
+        made = lane(told, _Process(name=1, writer=told))
         sent = 0
         while made.is_for(query(sent)):
             made.take(query(sent))
@@ -135,7 +138,7 @@ class DescribeTheLane:
 
     async def it_has_a_query_finished_by_another_process_than_the_one_that_holds_it(self):
         told, other = Told(), Told()
-        made = lane(told, _Process(pid=1, writer=told), _Process(pid=2, writer=other))
+        made = lane(told, _Process(name=1, writer=told), _Process(name=2, writer=other))
         made.take(query(1))
         assert made.finish(query(1)) is True
         assert [line.step for line in other.lines] == ["finish"]
@@ -143,9 +146,9 @@ class DescribeTheLane:
 
     async def it_gives_a_process_the_whole_query_only_if_redis_does_not_return_it(self):
         told = Told()
-        made = lane(told, _Process(pid=1, writer=told))
+        made = lane(told, _Process(name=1, writer=told))
         made.take(query(1))
-        assert made.answer_unstored(query(1))
+        assert await made.answer_unstored(query(1))
         stored, unstored = told.lines
         assert (stored.step, stored.query) == ("answer", "")
         assert (unstored.step, QUERY.validate_json(unstored.query).query_text) == ("answer_unstored", "水泵 pump")
@@ -154,13 +157,10 @@ class DescribeTheLane:
     async def it_wakes_the_waiters_with_an_answer_that_comes_over_the_socket(self):
         told, reader = Told(), asyncio.StreamReader()
         made = lane(told)
-        process = _Process(pid=1, writer=told)
-        reader.feed_data(LaneReply().line())
-        serving = asyncio.ensure_future(made._read_replies(process, reader, 1))
-        while not made.threads:
-            await asyncio.sleep(0)
+        made._ready.append(process := _Process(name=1, writer=told))
+        serving = asyncio.ensure_future(made._read_replies(process, reader, made._ready))
         made.take(query(1))
-        made.answer_unstored(query(1))
+        await made.answer_unstored(query(1))
         answer = '{"title": "水泵"}'
         for reply in (LaneReply(query_id="q1"), LaneReply(query_id="q1", step="answer_unstored", answer=answer)):
             reader.feed_data(reply.line())
@@ -172,21 +172,28 @@ class DescribeTheLane:
 
     async def it_takes_no_more_without_redis_than_with_it(self):
         told = Told()
-        made = lane(told, _Process(pid=1, writer=told))
-        assert sum(made.answer_unstored(query(number)) for number in range(50)) == 32
+        made = lane(told, _Process(name=1, writer=told))
+        assert sum([await made.answer_unstored(query(number)) for number in range(50)]) == 32
+
+    async def it_refuses_a_query_without_redis_where_neither_a_process_nor_a_worker_is_there(self):
+        made = lane(Told())
+        assert await made.answer_unstored(query(1)) is False
+        assert made.may_reach() is False
 
     async def it_sends_a_query_again_once_and_then_by_the_chord(self, monkeypatch):
         told, by_chord = Told(), []
         monkeypatch.setattr("api_gateway.live.lane.dispatch.ask", by_chord.append)
-        made = lane(told, _Process(pid=1, writer=told))
-        made._send_again(query(1), 1)
-        made._send_again(query(2), 2)
-        made._send_again(query(3, left_s=0.01), 1)
+        made = lane(told, _Process(name=1, writer=told))
+        made._send_again(query(1), "answer", 1)
+        made._send_again(query(2), "answer", 2)
+        made._send_again(query(3, left_s=0.01), "answer", 1)
+        made._send_again(query(4), "answer_unstored", 1)
+        made._send_again(query(5), "answer_unstored", 2)  # Redis, which the chord needs, is away
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert [line.query_id for line in told.lines] == ["q1"]
+        assert [(line.query_id, line.step) for line in told.lines] == [("q1", "answer"), ("q4", "answer_unstored")]
         assert [each.query_id for each in by_chord] == ["q2"]
-        assert told.reasons == ["process_ended", "process_ended"]
+        assert told.reasons == ["process_ended"] * 4
 
     def it_gives_its_processes_no_operators_key(self, monkeypatch):
         monkeypatch.setenv("CHORDWISE_ADMIN_KEY", "secret")
@@ -207,6 +214,16 @@ class DescribeTheMessages:
         assert request.line().count(b"\n") == 1
         assert LaneRequest.read(request.line()) == request
         assert LaneReply.read(LaneReply(query_id="q").line()) == LaneReply(query_id="q", step="answer")
+
+
+class DescribeTheSocketsOfTheWorkers:
+    def it_keeps_installations_apart_and_names_no_password(self):
+        def prefix(**changed: str) -> str:
+            return worker_sockets(load({"keyword_index_dir": "/there", **changed}))[1]
+
+        assert prefix() == prefix(query_lane="in_process")
+        assert prefix(redis_url="redis://u:one@h/0") == prefix(redis_url="redis://u:two@h/0")
+        assert len({prefix(), prefix(redis_url="redis://h/3"), prefix(mysql_url="mysql+pymysql://u:p@h/other")}) == 3
 
 
 class DescribeItsDiagnosis:

@@ -152,12 +152,15 @@ class DescribeListening:
                 await client.publish(WAKE_CHANNEL, "acme:query:1")
                 await _soon(waiter._woken.done)
 
-    async def it_wakes_everyone_after_a_lost_connection(self):
+    async def it_wakes_everyone_when_the_connection_is_lost_and_again_when_it_is_back(self):
         server = fakeredis.FakeServer()
         wakes = Wakes()
+        stays = asyncio.get_running_loop().create_future()
         with wakes.watch("acme:query:1") as waiter:
             server.connected = False
             async with _listening(wakes, server, wait=False):
+                async with asyncio.timeout(3):
+                    await waiter.sleep(10, stays)
                 await asyncio.sleep(0.02)
                 assert not waiter._woken.done()
                 server.connected = True
