@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from chordwise.agents.example_prompts import EXAMPLE_NAMESPACES
-from chordwise.agents.prompts import EXAMPLE_CATEGORIES
+from chordwise.example_step import EXAMPLE_NAMESPACES
+from chordwise.prompting import EXAMPLE_CATEGORIES
 from chordwise.api.examples import BookFlaw, ExamplesImport, ExamplesVerification, ImportedRow, StoredExamples
 from chordwise.api.ingestion import ON_CONFLICT
 from chordwise.api.jobs import Job
