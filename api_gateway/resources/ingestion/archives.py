@@ -5,7 +5,7 @@ import binascii
 import dataclasses
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -193,16 +193,6 @@ def require_addressable(namespace: str) -> None:
         raise invalid([{"pointer": "/namespace", "in": "path", "detail": str(error)}]) from None
 
 
-def part_answer(status: PartStatus, part: ImportedPart, import_id: str, namespace: str) -> dict[str, Any]:
-    """Convert the outcome of a part to its JSON form."""
-    return {"import_id": import_id, "namespace": namespace, "status": status, **asdict(part)}
-
-
-def import_answer(parts: Sequence[ImportedPart], import_id: str, namespace: str) -> dict[str, Any]:
-    """Return the received parts, as they are sent."""
-    return {"import_id": import_id, "namespace": namespace, "parts": [asdict(part) for part in parts]}
-
-
 router = APIRouter(tags=["namespaces"])
 
 Name = Annotated[fields.NamespaceParameter, Path(description="The namespace's name.")]
@@ -309,7 +299,8 @@ async def import_part(
         raise Problem(409, "import_part_differs", detail)
     status = 202 if outcome == "accepted" else 200
     location = {"Location": f"/v1/jobs/{received.job_id}"}
-    return json_response(part_answer(outcome, received, import_id, namespace), status=status, headers=location)
+    answer = {"import_id": import_id, "namespace": namespace, "status": outcome, **asdict(received)}
+    return json_response(answer, status=status, headers=location)
 
 
 @router.get(
@@ -319,7 +310,8 @@ async def import_part(
 async def get_import(caller: JobReader, namespace: Name, import_id: ImportId) -> Response:
     """List the received parts. All others have to be sent, or sent again."""
     parts = await caller.gateway.run(parts_of, caller.tenant_id, namespace, import_id, caller.use)
-    return json_response(import_answer(existing(parts or None, _not_found(import_id)), import_id, namespace))
+    received = existing(parts or None, _not_found(import_id))
+    return json_response({"import_id": import_id, "namespace": namespace, "parts": received})
 
 
 @router.delete(
