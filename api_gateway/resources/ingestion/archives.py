@@ -16,7 +16,7 @@ from api_gateway.http import cursors, fields
 from api_gateway.http.bodies import flaws_in, limited, require_identity
 from api_gateway.http.caller import Caller, FullReader, JobReader, Writer
 from api_gateway.http.fields import Shape
-from api_gateway.http.problems import Problem, invalid, places, pointer
+from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response
 from api_gateway.http.route_descriptions import Cursor, Parameter, route
 from api_gateway.resources.ingestion.uploads import nameable, require_few_enough
@@ -105,7 +105,7 @@ def _entry(part: Part, document: Enclosed, where: str, most_bytes: int) -> Uploa
     described = dict(document.description)
     flaw = next(flaws_in(described), None)
     if flaw is not None:
-        return _refused(described, f"{where}{pointer(flaw.path)}", flaw.detail)
+        return _refused(described, f"{where}{flaw['pointer']}", flaw["detail"])
     try:
         sent = CarriedDocument.model_validate(described)
     except ValidationError as error:
