@@ -23,6 +23,7 @@ from benchmarks import (
     growth,
     hosts,
     ingest,
+    keyword_index,
     lanes,
     migration,
     operation,
@@ -34,8 +35,6 @@ from benchmarks import (
     semantic,
     words_kept,
 )
-from benchmarks.keyword_search import costs as keyword
-from benchmarks.keyword_search import large as keyword_large
 
 _RESULTS = Path(__file__).parent / "results"
 _SECTIONS = ("ingest", "query", "semantic")
@@ -46,7 +45,6 @@ _ON_REQUEST = (
     "growth",
     "hosts",
     "index",
-    "keyword",
     "lanes",
     "migration",
     "operation",
@@ -62,7 +60,6 @@ _WITHOUT_CORPUS = {
     "growth",
     "hosts",
     "index",
-    "keyword",
     "operation",
     "parsers",
     "paths",
@@ -128,10 +125,8 @@ def main(arguments: list[str]) -> int:
             report("parsers", parsers.run(), parsers.show)
     if "paths" in sections:
         report("paths", paths.run(), paths.show)
-    if "keyword" in sections:
-        report("keyword", keyword.run(quick=chosen.quick), keyword.show)
     if "index" in sections:
-        report("index", keyword_large.run(sizes=sizes(keyword_large)), keyword_large.show)
+        report("index", keyword_index.run(sizes=sizes(keyword_index)), keyword_index.show)
     if "ingest" in sections:
         report("ingest", ingest.run(texts, namespace=namespace, peers=peers), ingest.show)
     elif texts:
@@ -190,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--large",
         action="store_true",
-        help=f"growth, graphs: also {growth.LARGE:,} chunks; index: {keyword_large.LARGE:,}",
+        help=f"growth, graphs: also {growth.LARGE:,} chunks; index: {keyword_index.LARGE:,}",
     )
     parser.add_argument("--seed", type=int, default=1)
     of_folder = (

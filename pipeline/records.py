@@ -11,8 +11,11 @@ from datetime import datetime
 from typing import Final, Literal, NewType
 
 from chordwise.contract import document
+from chordwise.contract.chunk import TextSection
 from chordwise.contract.document import DocumentFields as DocumentFields
 from pipeline.document_sources import SourceRef
+
+Section = TextSection  # of a parsed document, under one heading
 
 TenantId = NewType("TenantId", str)
 Namespace = NewType("Namespace", str)
@@ -83,16 +86,6 @@ class Chunking:
     max_tokens: int = 400
     overlap: float = 0.2
     options: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A section of a parsed document under one heading. Offsets count characters of ``Parsed.text``; end is exclusive."""
-
-    start: int
-    end: int
-    heading_path: tuple[str, ...] = ()
-    page: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

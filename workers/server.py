@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
         "schemas match; adopt: let PostgreSQL and Redis of another installation become this MySQL's"
     )
     migrate.add_argument("action", choices=["plan", "upgrade", "downgrade", "check", "adopt"], help=about_actions)
-    about_to = "of downgrade: mysql:0030; base drops every table"
+    about_to = "of downgrade: mysql:0034; base drops every table"
     migrate.add_argument("--to", action="append", default=[], metavar="SIDE:REVISION", help=about_to)
     backup = command("backup", _back_up, "write both databases into a new folder")
     restore = command("restore", _restore, "load a backup into two empty databases and repair what differs")

@@ -18,16 +18,6 @@ from pipeline.outbound import json_limits
 
 _SILENCE_S = 30.0  # pause in the upload after which the request is refused
 
-Path = tuple[str | int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Flaw:
-    """A string that JSON can express and no store can hold: its path, and the reason."""
-
-    path: Path
-    detail: str
-
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
@@ -144,24 +134,25 @@ def refuse_flaws(decoded: Decoded) -> dict[str, Any]:
     """Return the value if every string in it can be stored. Raises Problem(422)."""
     flaws = list(islice(flaws_in(decoded.value), MOST_ERRORS)) if decoded.suspicious else []
     if flaws:
-        raise invalid([{"pointer": pointer(flaw.path), "detail": flaw.detail} for flaw in flaws])
+        raise invalid(flaws)
     return decoded.value
 
 
-def flaws_in(value: dict[str, Any] | list[Any]) -> Iterator[Flaw]:
-    """Yield every flaw in a JSON object or array. Iterative, because the sender chooses the depth."""
+def flaws_in(value: dict[str, Any] | list[Any]) -> Iterator[dict[str, str]]:
+    """Yield the pointer to every string that JSON can express and no store can hold, and the reason. Iterative, because the
+    sender chooses the depth."""
     path: list[str | int] = []
     waiting = [_entries(value)]
     while waiting:
         for key, entry in waiting[-1]:
             if isinstance(key, str) and (detail := _flaw(key)):
-                yield Flaw((*path, key), f"its name {detail}")
+                yield {"pointer": pointer([*path, key]), "detail": f"its name {detail}"}
             if isinstance(entry, dict | list):
                 path.append(key)
                 waiting.append(_entries(entry))
                 break
             if isinstance(entry, str) and (detail := _flaw(entry)):
-                yield Flaw((*path, key), detail)
+                yield {"pointer": pointer([*path, key]), "detail": detail}
         else:
             waiting.pop()
             if path:

@@ -2,16 +2,21 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 from fastapi import Depends, Request
 
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http.auth import LimitedCallers, Requires
+from pipeline.administration.call_store import read_view
 from pipeline.filters.readers import Principals
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.accounts import Principal
+
+Store = TypeVar("Store")
+T = TypeVar("T")
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,16 @@ class Caller:
         """The id of the request in logs and tasks."""
         request_id: str = self.request.state.request_id
         return request_id
+
+    def read(
+        self,
+        store: Callable[[Any, TenantId], Store],
+        read: Callable[Concatenate[Store, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Return what ``read``, such as a method of it, reads from a view store of the tenant. Blocking."""
+        return read_view(store, self.tenant_id, self.use, read, *args, **kwargs)
 
 
 def _with_scope(scope: str, *, limited: LimitedCallers = "filtered") -> Callable[..., Awaitable[Caller]]:

@@ -140,15 +140,6 @@ class FingerprintingReceive:
         return self._digest.digest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Claim:
-    """A key held by this request."""
-
-    key: HeldKey
-    work_id: str
-    cipher: SecretCipher
-
-
 class Replay(Exception):
     """Raised when the request was answered before; carries the stored answer."""
 
@@ -169,7 +160,7 @@ class _Attempt:
 
     key: str
     receive: FingerprintingReceive
-    claim: _Claim | None = None
+    claim: HeldKey | None = None
 
 
 class IdempotentPosts:
@@ -236,8 +227,7 @@ async def claim_key(request: Request) -> None:
     cipher = SecretCipher(_secret(attempt.key, gateway))
     state = await gateway.run(lambda: claim_idempotency_key.claim(owner, digest, gateway.resources))
     if isinstance(state, Claimed):
-        held = HeldKey(tenant_id=owner, digest=digest, token=state.token)
-        attempt.claim = _Claim(key=held, work_id=state.work_id, cipher=cipher)
+        attempt.claim = HeldKey(tenant_id=owner, digest=digest, token=state.token, work_id=state.work_id)
         return
     if isinstance(state, Running):
         headers = {"Retry-After": str(max(1, min(5, math.ceil(state.lease_left_s))))}
@@ -297,11 +287,7 @@ async def _renew(attempt: _Attempt, gateway: Gateway) -> None:
         if (claim := attempt.claim) is None:
             continue
         with tolerate_outage(log.warning, "idempotency_lease_not_renewed"):
-            await gateway.run(_renew_once, claim.key, gateway)
-
-
-def _renew_once(key: HeldKey, gateway: Gateway) -> None:
-    claim_idempotency_key.renew(key, gateway.resources)
+            await gateway.run(claim_idempotency_key.renew, claim, gateway.resources)
 
 
 async def _settle(attempt: _Attempt, answer: Captured | None, gateway: Gateway) -> None:
@@ -320,8 +306,8 @@ async def _settle(attempt: _Attempt, answer: Captured | None, gateway: Gateway) 
         use = gateway.resources
         if answer is None or not storable:
             failed = answer is None or answer.status >= 500
-            claim_idempotency_key.free(claim.key, use, made_something=failed)
-        elif not claim_idempotency_key.keep(claim.key, _packed(answer, attempt.receive.value, claim), use):
+            claim_idempotency_key.free(claim, use, made_something=failed)
+        elif not claim_idempotency_key.keep(claim, _packed(answer, attempt, claim, gateway), use):
             log.warning("idempotency_key_lost")
 
     with tolerate_outage(log.warning, "idempotency_key_not_settled"):
@@ -366,11 +352,12 @@ def _is_stored(status: int) -> bool:
     return status < 400 or status in _STORED_REFUSALS
 
 
-def _packed(answer: Captured, fingerprint: bytes, claim: _Claim) -> Answered:
+def _packed(answer: Captured, attempt: _Attempt, claim: HeldKey, gateway: Gateway) -> Answered:
     headers = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in answer.headers]
     plain = zlib.compress(orjson.dumps(headers) + b"\n" + answer.body, level=1)
-    encrypted = claim.cipher.encrypt(plain, belongs_to=_position(claim.key.tenant_id, claim.key.digest))
-    return Answered(fingerprint=fingerprint, status=answer.status, answer=encrypted)
+    cipher = SecretCipher(_secret(attempt.key, gateway))
+    encrypted = cipher.encrypt(plain, belongs_to=_position(claim.tenant_id, claim.digest))
+    return Answered(fingerprint=attempt.receive.value, status=answer.status, answer=encrypted)
 
 
 def _unpacked(stored: Answered, cipher: SecretCipher, *, belongs_to: str) -> Captured:

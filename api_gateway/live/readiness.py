@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -28,7 +28,6 @@ from pipeline.database.worker_heartbeats import (
     EXPIRES_S,
     SIGN_EVERY_S,
     DiskSpace,
-    HostState,
     ProcessState,
     WorkerHeartbeat,
     broker_address,
@@ -72,7 +71,6 @@ _STATUSES: Final = {
     Severity.FAILED: "down",
     Severity.UNKNOWN: "unknown",
 }
-_SEVERITIES: Final = {status: severity for severity, status in _STATUSES.items()}
 _DISKS_EVERY_S: Final = 60.0
 _THREADS: Final = 16
 _RECORDS: Final = "records"  # of processes and sweeps, which are in Redis
@@ -88,71 +86,33 @@ def own_versions() -> Versions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One check of /readyz; `DependencyHealth` describes it. ``checked_at``: in seconds since the epoch. ``workers``:
-    number of workers consuming a queue, of own processes, or of indexers. ``explains``, ``is_part``, ``condition``: as of
-    `CheckResult`."""
+    """A finding with the circumstances of its check, as /readyz shows both; `DependencyHealth` describes them. ``checked_at``:
+    in seconds since the epoch. ``figures``: further fields of the answer."""
 
-    status: str
+    finding: CheckResult
     required: bool
     checked_at: float
     latency_ms: float | None = None
-    detail: str | None = None
-    workers: int | None = None
-    sweep_age_s: float | None = None
-    lost: Sequence[HostState] = ()
-    silent: Sequence[ProcessState] = ()
     timeout_s: float | None = None
-    cause: str = ""
-    explains: frozenset[str] = frozenset()
-    is_part: bool = False
-    condition: str = ""
+    figures: Mapping[str, Any] = field(default_factory=dict)
 
     def body(self, now: float) -> dict[str, Any]:
         """Return the check as JSON, without unknown fields."""
-        lost = [
-            {"host": state.host, "since": _moment(now - state.silent_s), "served": list(state.serves)}
-            for state in self.lost
-        ]
-        silent = [shown_silent(state, now) for state in self.silent]
-        known = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _INTERNAL}
+        found = self.finding
+        is_judged = found.severity is not Severity.UNKNOWN or not found.cause
         body = {
-            **known,
+            "status": _STATUSES[found.severity],
+            "required": self.required,
             "checked_at": _moment(self.checked_at),
             "age_s": round(max(0.0, now - self.checked_at), 1),
-            "lost": lost or None,
-            "silent": silent or None,
-            "cause": self.cause or None,
-            "condition": self.condition or None,
+            "latency_ms": self.latency_ms if is_judged else None,
+            "detail": found.detail or None,
+            "timeout_s": self.timeout_s,
+            "cause": found.cause or None,
+            "condition": found.condition or None,
+            **(self.figures if is_judged else {}),
         }
         return {name: value for name, value in body.items() if value is not None}
-
-    def as_finding(self, name: str) -> CheckResult:
-        """Return the check as a finding of the doctor."""
-        return CheckResult(
-            check=name,
-            severity=_SEVERITIES[self.status],
-            detail=self.detail or "",
-            explains=self.explains,
-            is_part=self.is_part,
-            condition=self.condition,
-        )
-
-    def folded(self, finding: CheckResult) -> Check:
-        """Return the check as `find_causes.fold` judges it."""
-        if finding.severity is not Severity.UNKNOWN or not finding.cause:
-            detail = finding.detail if finding.cause else self.detail
-            return replace(self, status=_STATUSES[finding.severity], detail=detail, cause=finding.cause)
-        return Check(
-            status="unknown",
-            required=self.required,
-            checked_at=self.checked_at,
-            detail=finding.detail,
-            timeout_s=self.timeout_s,
-            cause=finding.cause,
-        )
-
-
-_INTERNAL: Final = frozenset({"explains", "is_part"})
 
 
 def shown_silent(state: ProcessState, now: float) -> dict[str, Any]:
@@ -170,17 +130,18 @@ async def readiness(gateway: Gateway) -> dict[str, Any]:
     request, except that of the schema, whose entry gives its age."""
     probes = gateway.probes
     groups = await asyncio.gather(
-        *(read(probes) for read in (_required, _workers, _processes, _sweeper, _indexers, _space, _circuits, _standbys))
+        *(read(probes) for read in (_required, _workers, _processes, _standbys)),
+        *(_looked(probes, line, *look) for line, look in _LOOKS.items()),
     )
-    checks = {name: check for group in (*groups, _lane(gateway.lane.facts)) for name, check in group.items()}
+    checks = {check.finding.check: check for group in (*groups, _lane(gateway.lane.facts)) for check in group}
     if probes.schema.age_s is not None:
         checks["schema"] = replace(checks["schema"], checked_at=time.time() - probes.schema.age_s)
     for name in _REMEMBERED:  # reading what is known takes no time, and says nothing of a store
         checks[name] = replace(checks[name], latency_ms=None)
     now = time.time()
-    folded = find_causes.fold([check.as_finding(name) for name, check in checks.items()])
-    checks = {finding.check: checks[finding.check].folded(finding) for finding in folded}
-    is_ready = all(check.status == "ok" for check in checks.values() if check.required)
+    folded = find_causes.fold([check.finding for check in checks.values()])
+    checks = {finding.check: replace(checks[finding.check], finding=finding) for finding in folded}
+    is_ready = all(check.finding.severity is Severity.OK for check in checks.values() if check.required)
     return {
         "status": "ready" if is_ready else "not_ready",
         "version": installed_version(),
@@ -271,8 +232,9 @@ def _nodes(url: str) -> tuple[str, frozenset[tuple[str, int]]]:
     return "", frozenset(host_and_port(host, 6379) for host in hosts_of(url))
 
 
-async def _probed(probe: Callable[[], T], threads: CapacityLimiter) -> tuple[T | None, Check]:
-    """Return the result of a probe, and its check. A hanging probe is abandoned in its thread; its own timeouts end it."""
+async def _probed(name: str, probe: Callable[[], T], threads: CapacityLimiter) -> tuple[T | None, Check]:
+    """Return the result of a probe, and the check of this name on whether it succeeded. A hanging probe is abandoned in its
+    thread; its own timeouts end it."""
     started = time.perf_counter()
     result: T | None = None
     problem: str | None = f"no answer within {PROBE_S:g} s"
@@ -285,60 +247,58 @@ async def _probed(probe: Callable[[], T], threads: CapacityLimiter) -> tuple[T |
             problem, condition = str(error), find_causes.condition(error)
         except _BROKER_ERRORS as error:
             problem, condition = type(error).__name__, find_causes.condition(error)
+    finding = _finding(name, problem)
     check = Check(
-        status="ok" if problem is None else "down",
+        finding=finding if problem is None else replace(finding, condition=condition),
         required=True,
         checked_at=time.time(),
         latency_ms=round((time.perf_counter() - started) * 1000, 1),
-        detail=problem,
         timeout_s=PROBE_S,
-        condition="" if problem is None else condition,
     )
     return result, check
 
 
+def _finding(name: str, problem: str | None) -> CheckResult:
+    return CheckResult(check=name, severity=Severity.OK if problem is None else Severity.FAILED, detail=problem or "")
+
+
+async def _all_probed(probes: Probes, of: Mapping[str, Probe]) -> list[tuple[str | None, Check]]:
+    return await asyncio.gather(*(_probed(name, probe, probes.threads(name)) for name, probe in of.items()))
+
+
 async def answering(probes: Probes) -> dict[str, bool]:
     """Return by store whether it answers now, after 1.5 seconds at most."""
-    results = await asyncio.gather(*(_probed(probe, probes.threads(name)) for name, probe in probes.answering.items()))
-    return {name: check.status == "ok" for name, (_, check) in zip(probes.answering, results, strict=True)}
+    checks = [check for _, check in await _all_probed(probes, probes.answering)]
+    return {check.finding.check: check.finding.severity is Severity.OK for check in checks}
 
 
-async def _required(probes: Probes) -> dict[str, Check]:
-    results = await asyncio.gather(*(_probed(probe, probes.threads(name)) for name, probe in probes.required.items()))
-    checks = {
-        name: check if problem is None else replace(check, status="down", detail=problem)
-        for name, (problem, check) in zip(probes.required, results, strict=True)
-    }
-    for name in find_causes.NAMES:
-        checks[name] = replace(checks[name], is_part=True)
-    if shares_server(probes.settings):
-        checks["redis"] = replace(checks["redis"], explains=frozenset({"broker"}))
+async def _required(probes: Probes) -> list[Check]:
+    checks = []
+    for problem, check in await _all_probed(probes, probes.required):
+        found = check.finding if problem is None else _finding(check.finding.check, problem)
+        explains = frozenset({"broker"} if found.check == "redis" and shares_server(probes.settings) else ())
+        finding = replace(found, is_part=found.check in find_causes.NAMES, explains=explains)
+        checks.append(replace(check, finding=finding))
     return checks
 
 
-async def _workers(probes: Probes) -> dict[str, Check]:
+async def _workers(probes: Probes) -> list[Check]:
     """Return a check for each queue, one for the workers' versions and one for their broker."""
     beats = probes.use.heartbeats
-    found, reading = await _probed(
-        lambda: (beats.all(), [state.sign for state in beats.processes()]), probes.threads(_RECORDS)
-    )
+    found, reading = await _records(probes, lambda: (beats.all(), [state.sign for state in beats.processes()]))
     if found is None:
         lines = [f"queue:{queue}" for queue in Queue]
-        return {line: _unknown(line, "heartbeats", reading) for line in (*lines, "worker_versions", "worker_brokers")}
+        return [_unknown(line, "heartbeats", reading) for line in (*lines, "worker_versions", "worker_brokers")]
     heartbeats, signs = found
     workers = [facts_of(heartbeat) for heartbeat in heartbeats]
-    checks: dict[str, Check] = {}
+    checks = []
     for queue in Queue:
         finding = doctor.queue_served(queue.value, workers, role=ROLE_OF[queue], signs=signs)
-        consumers = sum(queue.value in worker.queues for worker in workers)
-        checks[finding.check] = replace(_line(finding, reading), workers=consumers)
-    if not workers:
-        checks["queues"] = _line(doctor.no_worker(ROLE_OF, signs), reading)
-    own_broker = broker_address(probes.settings.broker)
-    findings = [doctor.worker_versions(workers, own_versions()), doctor.worker_brokers(workers, own_broker)]
-    for finding in findings:
-        checks[finding.check] = _line(finding, reading)
-    return checks
+        checks.append(_line(finding, reading, workers=sum(queue.value in worker.queues for worker in workers)))
+    findings = [] if workers else [doctor.no_worker(ROLE_OF, signs)]
+    findings.append(doctor.worker_versions(workers, own_versions()))
+    findings.append(doctor.worker_brokers(workers, broker_address(probes.settings.broker)))
+    return [*checks, *(_line(finding, reading) for finding in findings)]
 
 
 def _clocks(skews: Mapping[str, float]) -> CheckResult:
@@ -349,21 +309,26 @@ def _clocks(skews: Mapping[str, float]) -> CheckResult:
     return replace(finding, check="clocks", detail=bad if finding.advice else finding.detail)
 
 
-async def _processes(probes: Probes) -> dict[str, Check]:
+async def _processes(probes: Probes) -> list[Check]:
     """Return the checks of hosts, of silent processes, of clocks and of disks: all by the processes' signs of life."""
     beats = probes.use.heartbeats
-    signs, reading = await _probed(lambda: (beats.processes(), beats.skews(), beats.disks()), probes.threads(_RECORDS))
+    signs, reading = await _records(probes, lambda: (beats.processes(), beats.skews(), beats.disks()))
     if signs is None:
         lines = ("hosts", "workers_silent", "clocks", "disk_space")
-        return {line: _unknown(line, "signs of life", reading) for line in lines}
+        return [_unknown(line, "signs of life", reading) for line in lines]
     states, skews, disks = signs
-    hosts, silent = host_states(states), silent_processes(states)
-    checks = {
-        "hosts": replace(_line(doctor.hosts(hosts), reading), lost=[one for one in hosts if one.is_lost]),
-        "workers_silent": replace(_line(doctor.silent(silent), reading), silent=silent),
-        "disk_space": _line(doctor.disk_space(disks), reading),
-    }
-    return checks | ({"clocks": _line(_clocks(skews), reading)} if skews else {})
+    hosts, silent, now = host_states(states), silent_processes(states), time.time()
+    lost = [
+        {"host": state.host, "since": _moment(now - state.silent_s), "served": list(state.serves)}
+        for state in hosts
+        if state.is_lost
+    ]
+    checks = [
+        _line(doctor.hosts(hosts), reading, lost=lost or None),
+        _line(doctor.silent(silent), reading, silent=[shown_silent(state, now) for state in silent] or None),
+        _line(doctor.disk_space(disks), reading),
+    ]
+    return [*checks, _line(_clocks(skews), reading)] if skews else checks
 
 
 async def keep_sign(gateway: Gateway) -> None:
@@ -386,75 +351,78 @@ async def keep_sign(gateway: Gateway) -> None:
         await asyncio.sleep(SIGN_EVERY_S)
 
 
-async def _sweeper(probes: Probes) -> dict[str, Check]:
-    age_s, reading = await _probed(probes.use.last_sweep.age_s, probes.threads(_RECORDS))
-    if reading.status != "ok":
-        return {"last_sweep": _unknown("last_sweep", "record of sweeps", reading)}
+Look = Callable[
+    [Probes], tuple[CheckResult | None, Mapping[str, Any]]
+]  # a finding, None where it does not apply, and figures
+
+
+def _sweeper(probes: Probes) -> tuple[CheckResult, Mapping[str, Any]]:
+    age_s = probes.use.last_sweep.age_s()
     finding = doctor.last_sweep(age_s, interval_s=probes.settings.sweep_interval_s, watched_s=probes.watched_s())
-    return {"last_sweep": replace(_line(finding, reading), sweep_age_s=None if age_s is None else round(age_s, 1))}
+    return finding, {"sweep_age_s": None if age_s is None else round(age_s, 1)}
 
 
-async def _indexers(probes: Probes) -> dict[str, Check]:
-    """Return the check of the keyword indexes; empty for an engine without them."""
+def _indexers(probes: Probes) -> tuple[CheckResult | None, Mapping[str, Any]]:
     if probes.settings.keyword_engine != "tantivy":
-        return {}
-    indexers, reading = await _probed(probes.use.indexer_reports.all, probes.threads(_RECORDS))
-    if indexers is None:
-        return {"keyword_index": _unknown("keyword_index", "reports of indexers", reading)}
-    return {"keyword_index": replace(_line(doctor.keyword_index(indexers), reading), workers=len(indexers))}
+        return None, {}
+    indexers = probes.use.indexer_reports.all()
+    return doctor.keyword_index(indexers), {"workers": len(indexers)}
 
 
-async def _circuits(probes: Probes) -> dict[str, Check]:
-    """Return the check of the circuits."""
-    finding, reading = await _probed(partial(examine_stores.circuits, probes.use), probes.threads(_RECORDS))
-    return {"circuits": _unknown("circuits", "circuits", reading) if finding is None else _line(finding, reading)}
+# Checks of single records in Redis, each with the noun for what cannot be read without it.
+_LOOKS: Final[Mapping[str, tuple[str, Look]]] = {
+    "last_sweep": ("record of sweeps", _sweeper),
+    "keyword_index": ("reports of indexers", _indexers),
+    "store_space": (
+        "reports of full stores",
+        lambda probes: (examine_stores.store_space(examine_stores.full_stores(probes.use)), {}),
+    ),
+    "circuits": ("circuits", lambda probes: (examine_stores.circuits(probes.use), {})),
+}
 
 
-async def _standbys(probes: Probes) -> dict[str, Check]:
+async def _looked(probes: Probes, line: str, noun: str, look: Look) -> list[Check]:
+    found, reading = await _records(probes, partial(look, probes))
+    if found is None:
+        return [_unknown(line, noun, reading)]
+    finding, figures = found
+    return [] if finding is None else [_line(finding, reading, **figures)]
+
+
+async def _records(probes: Probes, read: Callable[[], T]) -> tuple[T | None, Check]:
+    return await _probed(_RECORDS, read, probes.threads(_RECORDS))
+
+
+async def _standbys(probes: Probes) -> list[Check]:
     """Return the check of the servers that could take over; empty where no store has several."""
-    _, reading = await _probed(probes.standbys, probes.threads(_RECORDS))
+    _, reading = await _records(probes, probes.standbys)
     finding = probes.seen_standbys  # of the last look, if this one waits for a server that hangs
     if finding is None and not examine_nodes.names_several(probes.settings):
-        return {}
-    return {"standbys": _unknown("standbys", "other servers", reading) if finding is None else _line(finding, reading)}
+        return []
+    return [_unknown("standbys", "other servers", reading) if finding is None else _line(finding, reading)]
 
 
-def _lane(facts: LaneFacts | None) -> dict[str, Check]:
+def _lane(facts: LaneFacts | None) -> list[Check]:
     """Return the check of the in-process lane; empty while no query wants it."""
     if facts is None:
-        return {}
+        return []
     finding = doctor.query_lane(wanted=facts.wanted, ready=facts.ready)
-    status, now = _STATUSES[finding.severity], time.time()
-    check = Check(status=status, required=False, checked_at=now, detail=finding.detail, workers=facts.ready)
-    return {finding.check: check}
+    return [Check(finding=finding, required=False, checked_at=time.time(), figures={"workers": facts.ready})]
 
 
-def _line(finding: CheckResult, reading: Check) -> Check:
+def _line(finding: CheckResult, reading: Check, **figures: Any) -> Check:
     return Check(
-        status=_STATUSES[finding.severity],
+        finding=finding,
         required=finding.check in _REQUIRED_LINES,
         checked_at=reading.checked_at,
-        detail=finding.detail,
         timeout_s=reading.timeout_s,
-        explains=finding.explains,
+        figures=figures,
     )
 
 
-def _unknown(line: str, what: str, reading: Check) -> Check:
-    return Check(
-        status="unknown",
-        required=line in _REQUIRED_LINES,
-        checked_at=reading.checked_at,
-        detail=f"the {what} cannot be read: {reading.detail}",
-        timeout_s=reading.timeout_s,
-    )
-
-
-async def _space(probes: Probes) -> dict[str, Check]:
-    sentences, reading = await _probed(partial(examine_stores.full_stores, probes.use), probes.threads(_RECORDS))
-    if sentences is None:
-        return {"store_space": _unknown("store_space", "reports of full stores", reading)}
-    return {"store_space": _line(examine_stores.store_space(sentences), reading)}
+def _unknown(line: str, noun: str, reading: Check) -> Check:
+    detail = f"the {noun} cannot be read: {reading.finding.detail}"
+    return _line(CheckResult(check=line, severity=Severity.UNKNOWN, detail=detail), reading)
 
 
 def facts_of(heartbeat: WorkerHeartbeat) -> WorkerFacts:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import orjson
 from fastapi import APIRouter
@@ -10,21 +10,15 @@ from starlette.responses import Response, StreamingResponse
 
 from api_gateway.http import cursors
 from api_gateway.http.caller import Caller, FullAdmin
-from api_gateway.http.fields import shown
 from api_gateway.http.route_descriptions import PRINTABLE, Cursor, Limit, Parameter, route
 from api_gateway.resources.route_parts import Page, Since, Until, send_page, time_span
 from chordwise.contract.tenant import AuditEntry
 from pipeline.administration.manage_tenants import list_audit as list_rows
-from pipeline.tenants.audit import AuditFilter, AuditRow
+from pipeline.tenants.audit import AuditFilter
 
 
 class AuditPage(Page[AuditEntry]):
     """One page of the audit, newest first."""
-
-
-def audit_entry(row: AuditRow, tenant_id: str) -> dict[str, Any]:
-    """Return a row as it is sent."""
-    return shown(AuditEntry, row, tenant_id=tenant_id, actor=row.actor)
 
 
 router = APIRouter(tags=["audit"])
@@ -60,7 +54,7 @@ async def list_audit(
     tenant_id, chosen = caller.tenant_id, _filter(action, key_id, since, until)
     before = cursors.decode(cursor, "audit", datetime, str)
     rows = await caller.gateway.run(list_rows, tenant_id, caller.use, chosen, before=before, limit=limit + 1)
-    return send_page(rows, limit, lambda row: audit_entry(row, tenant_id), "audit", lambda row: (row.at, row.audit_id))
+    return send_page(rows, limit, "audit", lambda row: (row.at, row.audit_id))
 
 
 @router.get(
@@ -78,13 +72,12 @@ async def export_audit(
     return StreamingResponse(lines, media_type=_LINES, headers=headers)
 
 
-async def _lines(caller: Caller, chosen: AuditFilter, first: list[AuditRow]) -> AsyncIterator[bytes]:
+async def _lines(caller: Caller, chosen: AuditFilter, first: list[AuditEntry]) -> AsyncIterator[bytes]:
     """Yield page by page, so that neither side holds more than one. If the database fails, the stream and the
     connection end early, so that the client notices."""
     tenant_id, rows = caller.tenant_id, first
     while rows:
-        entries = [audit_entry(row, tenant_id) for row in rows]
-        yield b"".join(orjson.dumps(entry, option=orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE) for entry in entries)
+        yield b"".join(orjson.dumps(entry, option=orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE) for entry in rows)
         if len(rows) < _EXPORTED_AT_ONCE:
             return
         before = (rows[-1].at, rows[-1].audit_id)

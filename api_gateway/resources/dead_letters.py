@@ -1,7 +1,7 @@
 """Dead letters: list, replay or drop documents that failed for good."""
 
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 from uuid import UUID
 
 from fastapi import APIRouter, Response
@@ -9,14 +9,13 @@ from pydantic import Field, model_validator
 
 from api_gateway.http import cursors
 from api_gateway.http.caller import JobReader, Writer
-from api_gateway.http.fields import NamespaceName, NamespaceParameter, Shape, TenantWire, shown
+from api_gateway.http.fields import NamespaceName, NamespaceParameter, Shape, TenantWire
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, route
 from api_gateway.resources.route_parts import Json, Page, deleted, existing, parse_uuid, send_page
 from chordwise.contract.job import DeadLetter, FailureReasonName
 from pipeline.administration import steer_jobs
-from pipeline.jobs.job_views import DeadLetter as StoredDeadLetter
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
 from pipeline.records import FailureReason, JobId
 from workers.dispatch import ring_for
@@ -53,12 +52,6 @@ class ReplayRequest(TenantWire):
         return self
 
 
-def dead_letter(letter: StoredDeadLetter) -> dict[str, Any]:
-    """Return a dead letter as it is sent."""
-    position = letter.position
-    return shown(DeadLetter, letter, id=position.to_id(), job_id=position.job_id, ordinal=position.ordinal)
-
-
 router = APIRouter(tags=["dead letters"])
 
 
@@ -85,7 +78,7 @@ async def list_dead_letters(
     letters = await caller.gateway.run(
         steer_jobs.list_dead_letters, tenant_id, use, chosen, before=before, limit=limit + 1
     )
-    return send_page(letters, limit, dead_letter, "dead", _position_in_list)
+    return send_page(letters, limit, "dead", _position_in_list)
 
 
 @router.get("/v1/dead-letters/{letter_id}", **route("Get a dead letter", DeadLetter, "The dead letter.", 404))
@@ -93,7 +86,7 @@ async def get_dead_letter(caller: JobReader, letter_id: str) -> Response:
     """Return the details of a failure, without the document's text."""
     position = _position(letter_id)
     letter = await caller.gateway.run(steer_jobs.find_dead_letter, caller.tenant_id, caller.use, position)
-    return json_response(dead_letter(existing(letter, _not_found())))
+    return json_response(existing(letter, _not_found()))
 
 
 @router.post(
@@ -142,8 +135,8 @@ def _selection(job_id: str | None, namespace: str | None, code: str | None, reas
     )
 
 
-def _position_in_list(letter: StoredDeadLetter) -> tuple[datetime, str, int]:
-    return letter.failed_at, letter.position.job_id, letter.position.ordinal
+def _position_in_list(letter: DeadLetter) -> tuple[datetime, str, int]:
+    return letter.failed_at, letter.job_id, letter.ordinal
 
 
 def _position(letter_id: str) -> LedgerPosition:

@@ -11,9 +11,9 @@ from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.http.route_descriptions import Parameter, route
 from api_gateway.resources.route_parts import MOST_SHAPE_BYTES, Json, deleted, existing
-from chordwise.contract.dictionary import DictionaryOut
+from chordwise.contract.dictionary import DictionaryOut, RuleOut
 from pipeline.administration.edit_dictionaries import delete_dictionary, load_dictionary, replace_dictionary
-from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary, Rule
+from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary
 from pipeline.keyword.terms import holds_words
 from pipeline.records import Namespace
 
@@ -73,7 +73,7 @@ def to_dictionary(sent: DictionaryIn, namespace: Namespace) -> Dictionary:
         synonyms=tuple(tuple(dict.fromkeys(group)) for group in sent.synonyms),
         stop_words=tuple(dict.fromkeys(sent.stop_words)),
         phrases=tuple(dict.fromkeys(sent.phrases)),
-        rules=tuple(Rule(**{**rule.model_dump(), "namespace": rule.namespace or namespace}) for rule in sent.rules),
+        rules=tuple(RuleOut(**{**rule.model_dump(), "namespace": rule.namespace or namespace}) for rule in sent.rules),
     )
 
 

@@ -276,7 +276,7 @@ def ask_every_worker(
 ) -> list[WorkerFacts]:
     """Return each worker's reply within two seconds, or a little longer while one of ``expected`` has not replied.
 
-    A worker too old for this inspection replies with fewer facts. Raises OSError and the broker's own errors.
+    Raises OSError and the broker's own errors.
     """
     replies: dict[str, tuple[dict[str, Any], float]] = {}  # with the time of the reply
     asked_at = clock()
@@ -292,26 +292,16 @@ def ask_every_worker(
         if not replies or not replies.keys() >= set(expected):
             asked_at = clock()
             ask(timeout=2 * _WORKERS_S)
-        old = [name for name, (facts, _) in replies.items() if "now" not in facts]
-        inspect = app.control.inspect(destination=old, timeout=1.0, connection=connection)
-        queues = (inspect.active_queues() or {}) if old else {}
-    return [
-        _facts(name, facts, asked_at, replied_at, queues.get(name, []))
-        for name, (facts, replied_at) in sorted(replies.items())
-    ]
+    return [_facts(name, facts, asked_at, replied_at) for name, (facts, replied_at) in sorted(replies.items())]
 
 
-def _facts(
-    name: str, facts: dict[str, Any], asked_at: float, replied_at: float, queues: Sequence[dict[str, Any]]
-) -> WorkerFacts:
-    if "now" not in facts:
-        return WorkerFacts(name=name, queues=tuple(queue["name"] for queue in queues))
+def _facts(name: str, facts: dict[str, Any], asked_at: float, replied_at: float) -> WorkerFacts:
     return WorkerFacts(
         name=name,
         queues=tuple(facts["queues"]),
         version=facts["version"],
-        celery=facts.get("celery"),
-        kombu=facts.get("kombu"),
+        celery=facts["celery"],
+        kombu=facts["kombu"],
         skew_s=distance(facts["now"], asked_at, replied_at),
         visibility_timeout_s=facts["visibility_timeout_s"],
         task_time_limit_s=facts["task_time_limit_s"],

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from api_gateway.http import cursors, fields
 from api_gateway.http.caller import Reader, Writer
-from api_gateway.http.fields import INT64, Shape, TenantWire, Wire, shown
+from api_gateway.http.fields import INT64, Shape, TenantWire, Wire
 from api_gateway.http.responses import json_response
 from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, route
 from api_gateway.resources.route_parts import MOST_SHAPE_BYTES, Json, Page, refuse_repeated, send_page
@@ -119,9 +119,7 @@ async def list_entities(
     after = cursors.decode(cursor, "entities", str)
     read = partial(list_states, caller.tenant_id, caller.use, namespace, as_of=as_of, name=name)
     states = await caller.gateway.run(read, after=after[0] if after else "", limit=limit + 1)
-    return send_page(
-        states, limit, lambda state: shown(EntityShape, state), "entities", lambda state: (state.entity_id,)
-    )
+    return send_page(states, limit, "entities", lambda state: (state.entity_id,))
 
 
 @router.delete("/v1/entities", **route("Delete entities", EntitiesDeleted, "They are gone."))

@@ -1,6 +1,5 @@
 """Jobs: progress of a submission; cancel, retry, pause and resume it."""
 
-import functools
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
@@ -12,7 +11,7 @@ from pydantic import AfterValidator
 
 from api_gateway.http import cursors
 from api_gateway.http.caller import Caller, JobReader, Writer
-from api_gateway.http.fields import NamespaceParameter, Shape, shown
+from api_gateway.http.fields import NamespaceParameter, Shape
 from api_gateway.http.prefer import LONGEST_WAIT_S
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
@@ -20,7 +19,6 @@ from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, route
 from api_gateway.resources.route_parts import Page, existing, parse_uuid, send_page, time_span
 from chordwise.contract.job import FoundMatch, Item, Job
 from pipeline.administration import steer_jobs
-from pipeline.administration.call_store import read_view
 from pipeline.jobs.job_view_store import JobViews, Matches
 from pipeline.jobs.job_views import JobFilter, JobStatus
 from pipeline.query.wake_names import wake_name
@@ -86,12 +84,9 @@ async def list_jobs(
     before = cursors.decode(cursor, "jobs", datetime, UUID)
     begins, ends = time_span(since, until)
     chosen = JobFilter(statuses=tuple(status or ()), namespace=namespace, since=begins, until=ends)
-
-    def read(jobs: JobViews) -> Sequence[Job]:
-        return jobs.newest(chosen, before=before, limit=limit + 1)
-
-    views = await caller.gateway.run(read_view, JobViews, caller.tenant_id, caller.use, read)
-    return send_page(views, limit, partial(shown, Job), "jobs", lambda view: (view.created_at, view.job_id))
+    newest = partial(JobViews.newest, before=before, limit=limit + 1)
+    views = await caller.gateway.run(caller.read, JobViews, newest, chosen)
+    return send_page(views, limit, "jobs", lambda view: (view.created_at, view.job_id))
 
 
 @router.get(
@@ -110,11 +105,8 @@ async def find(
 ) -> Response:
     """Find a document by part of its title, id or source, with the reason if it failed or was refused. Case does not
     count. Compares up to 100,000 uploads, by namespace and id."""
-
-    def read(every: Matches) -> tuple[Sequence[FoundMatch], bool]:
-        return every.of(text, namespace=namespace, limit=limit)
-
-    matches, truncated = await caller.gateway.run(read_view, Matches, caller.tenant_id, caller.use, read)
+    found = partial(Matches.of, namespace=namespace, limit=limit)
+    matches, truncated = await caller.gateway.run(caller.read, Matches, found, text)
     return json_response({"data": matches, "truncated": truncated})
 
 
@@ -132,8 +124,7 @@ async def until_finished(caller: Caller, job_id: JobId, seconds: float) -> None:
     """Wait for the end of a job, for some seconds. Raises ClientDisconnect or Problem."""
 
     def is_finished() -> bool | None:
-        finished = read_view(JobViews, caller.tenant_id, caller.use, lambda jobs: jobs.is_finished(job_id))
-        return None if finished is False else True
+        return None if caller.read(JobViews, JobViews.is_finished, job_id) is False else True
 
     gateway = caller.gateway
     name = wake_name("job", caller.tenant_id, job_id)
@@ -171,15 +162,13 @@ async def list_items(
         start = after[0] if after else -1
         return jobs.items(job_id, status=status, after=start, limit=limit + 1, duplicates=duplicates, warned=warned)
 
-    views = await caller.gateway.run(read_view, JobViews, caller.tenant_id, caller.use, read)
-
-    return send_page(existing(views, not_found()), limit, partial(shown, Item), "items", lambda view: (view.ordinal,))
+    views = await caller.gateway.run(caller.read, JobViews, read)
+    return send_page(existing(views, not_found()), limit, "items", lambda view: (view.ordinal,))
 
 
 def view_of(caller: Caller, job_id: JobId) -> Job:
     """Return the job. Blocking. Raises Problem 404."""
-    job: Job | None = read_view(JobViews, caller.tenant_id, caller.use, lambda jobs: jobs.one(job_id))
-    return existing(job, not_found())
+    return existing(caller.read(JobViews, JobViews.one, job_id), not_found())
 
 
 @router.post(
@@ -197,7 +186,7 @@ async def cancel(caller: Writer, job_id: JobInPath) -> Response:
 )
 async def retry(caller: Writer, job_id: JobInPath) -> Response:
     """Retry a job's failed or cancelled documents with new attempts. A job that has ended without any of them is a 409."""
-    return await steer(caller, job_id, functools.partial(steer_jobs.retry, ring=ring_for))
+    return await steer(caller, job_id, partial(steer_jobs.retry, ring=ring_for))
 
 
 @router.post(
@@ -214,7 +203,7 @@ async def pause(caller: Writer, job_id: JobInPath) -> Response:
 )
 async def resume(caller: Writer, job_id: JobInPath) -> Response:
     """Resume a job. Resuming a job that is not paused changes nothing. A job that has ended is a 409."""
-    return await steer(caller, job_id, functools.partial(steer_jobs.resume, ring=ring_for))
+    return await steer(caller, job_id, partial(steer_jobs.resume, ring=ring_for))
 
 
 async def steer(caller: Caller, job_id: JobId, change: Callable[[TenantId, JobId, Resources], object]) -> Response:

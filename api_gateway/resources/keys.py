@@ -178,7 +178,7 @@ async def keys_page(gateway: Gateway, tenant_id: TenantId, limit: int, cursor: s
         return manage_tenants.list_keys(tenant_id, gateway.resources, after=after, limit=limit + 1)
 
     rows = await gateway.run(read)
-    return send_page(rows, limit, key_json, "keys", lambda key: (key.created_at, key.key_id))
+    return send_page(rows, limit, "keys", lambda key: (key.created_at, key.key_id), key_json)
 
 
 async def rotate_key(

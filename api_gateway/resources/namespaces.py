@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from api_gateway.http import cursors
 from api_gateway.http.auth import require_scope
 from api_gateway.http.caller import FullReader, Reader, Writer
-from api_gateway.http.fields import NamespaceName, TenantWire, shown, tidy_namespace
+from api_gateway.http.fields import NamespaceName, TenantWire, tidy_namespace
 from api_gateway.http.problems import Problem, quoted
 from api_gateway.http.responses import json_response
 from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, route
@@ -21,7 +21,6 @@ from chordwise.contract.namespace import (
     NamespaceDeleted,
     NamespaceFields,
 )
-from chordwise.contract.namespace import Namespace as NamespaceShape
 from pipeline.administration import list_documents
 from pipeline.jobs.computation import ComputationKind
 from pipeline.maintenance.erase import delete_namespace
@@ -93,9 +92,7 @@ async def list_namespaces(
         contains=contains,
         sizes=sizes,
     )
-    return send_page(
-        views, limit, lambda view: shown(NamespaceShape, view), "namespaces", lambda view: (view.namespace,)
-    )
+    return send_page(views, limit, "namespaces", lambda view: (view.namespace,))
 
 
 @router.get(
@@ -108,7 +105,7 @@ async def list_fields(caller: Reader, namespace: Name) -> Response:
     await caller.gateway.namespaces.require(caller.tenant_id, [namespace])
     read = partial(list_documents.used_fields, reads_as=caller.reads_as)
     fields = await caller.gateway.run(read, caller.tenant_id, namespace, caller.use)
-    return json_response(shown(NamespaceFields, fields))
+    return json_response(fields)
 
 
 @router.post("/v1/verify", **route("Compare both stores", Alignment, "How the stores compare.", 404))

@@ -1,7 +1,7 @@
 """Parts that routes share: the gateway as a parameter, look-ups that answer 404, validated values and pages of lists."""
 
 import uuid
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
 
@@ -56,14 +56,14 @@ class CompleteList(Shape, Generic[T]):
 def send_page(
     rows: Sequence[T],
     limit: int,
-    convert: Callable[[T], Mapping[str, Any]],
     kind: str,
     position: Callable[[T], tuple[str | int | datetime, ...]],
+    convert: Callable[[T], object] = lambda row: row,
 ) -> Response:
-    """Return one page of up to ``limit + 1`` rows. The cursor after it is the ``position`` of its last row in the list
-    called ``kind``."""
-    shown, following = cursors.page(rows, limit, lambda last: cursors.encode(kind, *position(last)))
-    return page_response([convert(row) for row in shown], following)
+    """Return one page of up to ``limit + 1`` rows, as they are or as ``convert`` returns them. The cursor after it is the
+    ``position`` of its last row in the list called ``kind``."""
+    page, following = cursors.page(rows, limit, lambda last: cursors.encode(kind, *position(last)))
+    return page_response([convert(row) for row in page], following)
 
 
 def existing(result: T | None, problem: Problem) -> T:

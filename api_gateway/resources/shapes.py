@@ -11,7 +11,6 @@ from api_gateway.resources.ingestion.uploads import chunking_json
 from api_gateway.resources.route_parts import Page
 from chordwise.contract.chunk import Chunk
 from chordwise.contract.document import Document, Source
-from chordwise.contract.job import Renamed
 from chordwise.contract.namespace import Namespace
 from pipeline.document_sources import original_type
 from pipeline.documents.document_views import DocumentView, encoding_fields
@@ -37,15 +36,10 @@ def accepted_response(accepted: AcceptedJob, *, path: str = "jobs") -> Response:
     """Return 202 for a job in the ledger, found under ``path``."""
     body: dict[str, Any] = {"job_id": accepted.job_id, "status": "queued", "total": accepted.total}
     if accepted.renamed:
-        body["renamed"] = renamed_json(accepted)
+        body["renamed"] = accepted.renamed
     if (reason := dispatch.alarm()) is not None:
         body["delayed"] = reason
     return json_response(body, status=202, headers={"Location": f"/v1/{path}/{accepted.job_id}"})
-
-
-def renamed_json(accepted: AcceptedJob) -> list[dict[str, Any]]:
-    """Return the documents of a job that were stored under other ids, as they are sent."""
-    return [shown(Renamed, document) for document in accepted.renamed]
 
 
 def document_json(view: DocumentView, *, reads_as: Principals) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Tenants of the installation and their keys, for the operator."""
 
-from functools import partial
 from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Depends, Path, Response
@@ -9,7 +8,7 @@ from pydantic import AfterValidator, Field
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import require_operator
-from api_gateway.http.fields import Wire, shown
+from api_gateway.http.fields import Wire
 from api_gateway.http.problems import Problem, invalid, quoted
 from api_gateway.http.responses import json_response
 from api_gateway.http.route_descriptions import Cursor, Limit, route
@@ -113,7 +112,7 @@ async def list_tenants(gateway: CurrentGateway, limit: Limit = 50, cursor: Curso
         raise cursors.foreign()
     after = None if position is None else position[0]
     rows = await gateway.run(manage_tenants.list_tenants, after, limit + 1, gateway.resources)
-    return send_page(rows, limit, partial(shown, TenantView), "tenants", lambda tenant: (tenant.tenant_id,))
+    return send_page(rows, limit, "tenants", lambda tenant: (tenant.tenant_id,))
 
 
 @router.get("/v1/tenants/{tenant_id}", **route("Get a tenant", TenantView, "The tenant.", 404))
@@ -134,7 +133,7 @@ async def get_quotas(gateway: CurrentGateway, tenant_id: Id) -> Response:
         _tenant(gateway, tenant_id)
         return manage_tenants.own_quotas(tenant_id, gateway.resources)
 
-    return json_response(shown(OwnQuotasView, await gateway.run(read)))
+    return json_response(await gateway.run(read))
 
 
 @router.get(
@@ -161,7 +160,7 @@ async def set_quotas(gateway: CurrentGateway, tenant_id: Id, body: OperatorJson[
         manage_tenants.set_own_quotas(tenant_id, quotas, gateway.resources)
 
     await gateway.run(write)
-    return json_response(shown(OwnQuotasView, quotas))
+    return json_response(quotas)
 
 
 @router.post(

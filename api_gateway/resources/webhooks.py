@@ -204,7 +204,7 @@ async def list_deliveries(
         )
 
     rows = await caller.gateway.run(read)
-    return send_page(rows, limit, delivery, "deliveries", lambda stored: (stored.created_at, stored.delivery_id))
+    return send_page(rows, limit, "deliveries", lambda stored: (stored.created_at, stored.delivery_id), delivery)
 
 
 @router.get(

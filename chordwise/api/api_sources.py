@@ -7,7 +7,7 @@ from dataclasses import field
 from datetime import datetime
 from typing import Any, Unpack
 
-from chordwise.api.queries import Hit, QueryKeywords, query_body
+from chordwise.api.queries import QueryKeywords, query_body
 from chordwise.contract import api_source
 from chordwise.records import Result
 from chordwise.resource import Resource, operation, path
@@ -31,8 +31,6 @@ class ApiSource(Result):
 
 class TriedSource(api_source.TriedSource, Result):
     """The outcome of asking an API source once; ``code`` and ``detail`` give the reason of a failure."""
-
-    passages: tuple[Hit, ...] = ()  # type: ignore[assignment]
 
 
 class ApiSourceOperations(Resource):

@@ -17,9 +17,6 @@ class Dictionary(dictionary.DictionaryOut, Result):
     """Words of one namespace, or of all where ``namespace`` is None. ``synonyms`` are groups of expressions that mean the
     same; each of ``rules`` has ``when``, ``document_id``, ``namespace`` and ``boost``."""
 
-    synonyms: tuple[Any, ...] = ()
-    rules: tuple[Any, ...] = ()
-
 
 class DictionaryOperations(Resource):
     """Operations on dictionaries. Every call may be sent twice."""
@@ -63,12 +60,12 @@ class DictionaryOperations(Resource):
         while True:
             answer = yield from self._request("GET", _PATH, params=params, expects=frozenset({404}))
             known = answer.status != 404
-            there = decode(Dictionary, answer.json() if known else {})
+            there = {"synonyms": [], "stop_words": [], "phrases": [], "rules": []} | (answer.json() if known else {})
             body = {
-                "synonyms": [*there.synonyms, *(group for group in groups if group not in there.synonyms)],
-                "stop_words": list(dict.fromkeys((*there.stop_words, *stops))),
-                "phrases": list(dict.fromkeys((*there.phrases, *expressions))),
-                "rules": list(there.rules),
+                "synonyms": [*there["synonyms"], *(group for group in groups if group not in there["synonyms"])],
+                "stop_words": list(dict.fromkeys((*there["stop_words"], *stops))),
+                "phrases": list(dict.fromkeys((*there["phrases"], *expressions))),
+                "rules": there["rules"],
             }
             headers = {"If-Match": answer.headers["etag"]} if known else {"If-None-Match": "*"}
             written = yield from self._request(

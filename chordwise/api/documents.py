@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
@@ -44,8 +44,6 @@ class DocumentInfo(document.Document, Result):
     came from, with ``source_id``, ``kind``, ``uri``, ``media_type``, ``encoding``, ``encoding_warning``, ``pages_warning``,
     ``page_start`` and ``page_end`` among others."""
 
-    source: Mapping[str, Any] = field(default_factory=dict)  # type: ignore[assignment]  # an object, as it is sent
-
 
 class GenerationInfo(document.GenerationShape, Result):
     """One ingestion of a document. ``state``: shown, previous (rollback is possible until ``kept_until``), pending,
@@ -58,9 +56,6 @@ class DocumentGenerations(document.GenerationList, Result):
 
 class DocumentText(chunk.DocumentText, Result):
     """The text of a document. ``sections`` and ``chunks`` have ``start`` and ``end`` in characters, among others."""
-
-    sections: tuple[Mapping[str, Any], ...] = ()  # type: ignore[assignment]  # objects, as they are sent
-    chunks: tuple[Mapping[str, Any], ...] = ()  # type: ignore[assignment]
 
 
 class DocumentsChange(document.DocumentsChanged, Result):

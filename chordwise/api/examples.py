@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any
 
 from chordwise.contract import example
 from chordwise.errors import InvalidInput, file_errors
@@ -23,11 +22,6 @@ _READING_S = 60.0  # a large book may wait until another one has been parsed
 
 class BookFlaw(example.BookFlaw, Result):
     """An error or omission in a book. ``row`` counts as the spreadsheet does; None: the whole sheet."""
-
-    def __str__(self) -> str:
-        row = "" if self.row is None else f", row {self.row}"
-        column = "" if self.column is None else f", column {self.column}"
-        return f"sheet {self.sheet}{row}{column}: {self.detail}"
 
 
 class BookStatistics(example.BookStatistics, Result):
@@ -52,40 +46,13 @@ class ExamplesImport(Result):
     refused_because: str | None = None
 
 
-class ImportedRow(Result):
-    """A row of an import: one that searches do not find, or a sample."""
-
-    document_id: str
-    status: str | None = None
-    code: str | None = None
-    type: str | None = None
-    user_input: str = ""
-
-
 class ExamplesVerification(example.ExamplesVerification, Result):
     """The number of accepted rows of an import that searches find. ``missing`` has the first that they do not."""
 
-    status: str = "unknown"
-    missing: tuple[ImportedRow, ...] = ()  # type: ignore[assignment]
-    sample: tuple[ImportedRow, ...] = ()  # type: ignore[assignment]
 
-
-class StoredExamples(Result):
-    """The stored examples of one category; ``lengths`` in characters."""
-
-    examples: int = 0
-    grades: Mapping[str, int] = field(default_factory=dict)
-    tags: Mapping[str, int] = field(default_factory=dict)
-    lengths: Mapping[str, Any] | None = None
-
-
-class ExampleStatistics(Result):
-    """The example library of a namespace. ``duplicates``: ``surplus`` and ``groups`` of document ids."""
-
-    namespace: str
-    total: StoredExamples = StoredExamples()
-    categories: Mapping[str, StoredExamples] = field(default_factory=dict)
-    duplicates: Mapping[str, Any] = field(default_factory=dict)
+class ExampleStatistics(example.ExampleStatistics, Result):
+    """The example library of a namespace; ``lengths`` in characters. ``duplicates``: ``surplus`` and ``groups`` of document
+    ids."""
 
 
 class ExampleOperations(Resource):

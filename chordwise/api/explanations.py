@@ -85,9 +85,6 @@ class WrittenAnswer(explanation.WrittenAnswer, Result):
     """An answer in words with its citations. ``found``: whether the passages hold an answer; None without a text, for
     which ``degradations`` names the reason."""
 
-    citations: tuple[WrittenCitation, ...] = ()
-    degradations: tuple[Mapping[str, str], ...] = ()  # type: ignore[assignment]  # as before the contract
-
 
 class AnswerEvent(Result):
     """One event of an answer that is being written. ``kind``: ``text`` with the next part of it in ``delta``, whose

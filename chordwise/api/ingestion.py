@@ -48,53 +48,46 @@ class IngestKeywords(TypedDict, total=False):
     charset: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IngestOptions:
-    """Options of everything sent by one call. ``type``, ``tags`` and ``metadata`` add to those of each document;
-    ``parser_hint`` and ``charset`` are for files only. The server chooses for None."""
+_LABELS = ("type", "tags", "metadata", "readers", "parser_hint", "charset")
 
-    namespace: str
-    on_conflict: str | None = None
-    chunking: Mapping[str, Any] | None = None
-    type: str | None = None
-    tags: Sequence[str] = ()
-    metadata: Mapping[str, Any] | None = None
-    readers: Sequence[str] = ()
-    parser_hint: str | None = None
-    charset: str | None = None
-    priority: str | None = None
 
-    def body(self) -> dict[str, Any]:
-        """Return the fields beside ``documents`` in the body of a request."""
-        return given(
-            namespace=self.namespace, on_conflict=self.on_conflict, chunking=self.chunking, priority=self.priority
-        )
+def known(options: IngestKeywords) -> IngestKeywords:
+    """Return the options. Raises TypeError for an unknown one, and without a namespace."""
+    if unknown := sorted(options.keys() - IngestKeywords.__annotations__.keys()):
+        raise TypeError(f"ingest() got an unexpected keyword argument {unknown[0]!r}")
+    if "namespace" not in options:
+        raise TypeError("ingest() missing 1 required keyword-only argument: 'namespace'")
+    return options
 
-    def form(self) -> dict[str, str]:
-        """Return the fields beside the files of an upload: text verbatim, everything else as JSON."""
-        labels = {
-            name: getattr(self, name) for name in ("type", "tags", "metadata", "readers", "parser_hint", "charset")
-        }
-        options = {**self.body(), **{name: value for name, value in labels.items() if value}}
-        return {
-            name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            for name, value in options.items()
-        }
 
-    def labelled(self, document: dict[str, Any]) -> dict[str, Any]:
-        """Return the document with these labels added; its own type and metadata win. Fields of a wrong type are left
-        unchanged for the server to refuse."""
-        labelled = dict(document)
-        if self.type:
-            labelled.setdefault("type", self.type)
-        tags, metadata = document.get("tags", []), document.get("metadata", {})
-        if self.tags and isinstance(tags, list):
-            labelled["tags"] = [*tags, *(tag for tag in self.tags if tag not in tags)]
-        if self.metadata and isinstance(metadata, Mapping):
-            labelled["metadata"] = {**self.metadata, **metadata}
-        if self.readers:
-            labelled.setdefault("readers", list(self.readers))
-        return labelled
+def body_of(options: IngestKeywords) -> dict[str, Any]:
+    """Return the fields beside ``documents`` in the body of a request."""
+    return given(**{name: options.get(name) for name in ("namespace", "on_conflict", "chunking", "priority")})
+
+
+def form_of(options: IngestKeywords) -> dict[str, str]:
+    """Return the fields beside the files of an upload: text verbatim, everything else as JSON."""
+    labels = {name: value for name in _LABELS if (value := options.get(name))}
+    return {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in {**body_of(options), **labels}.items()
+    }
+
+
+def labelled(document: dict[str, Any], options: IngestKeywords) -> dict[str, Any]:
+    """Return the document with the labels of a call added; its own type, readers and metadata win. Fields of a wrong type are
+    left unchanged for the server to refuse."""
+    result = dict(document)
+    if kind := options.get("type"):
+        result.setdefault("type", kind)
+    tags, metadata = document.get("tags", []), document.get("metadata", {})
+    if (added := options.get("tags")) and isinstance(tags, list):
+        result["tags"] = [*tags, *(tag for tag in added if tag not in tags)]
+    if (further := options.get("metadata")) and isinstance(metadata, Mapping):
+        result["metadata"] = {**further, **metadata}
+    if readers := options.get("readers"):
+        result.setdefault("readers", list(readers))
+    return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +126,7 @@ class IngestionOperations(Resource):
         called after every request. If one fails, the error's ``accepted`` has the jobs before it; with ``on_refused``, a
         request none of whose documents can be taken does not fail: it is called with a sentence for each of them.
         """
-        items, settings = with_urls(documents, url), IngestOptions(**options)
+        items, settings = with_urls(documents, url), known(options)
         paths: list[str | Path] = []
 
         def without_paths() -> Iterator[Document | Mapping[str, Any]]:
@@ -149,14 +142,14 @@ class IngestionOperations(Resource):
         told = (on_progress, on_refused)
         done = yield from self._documents(without_paths(), settings, told, Ingestion())
         try:
-            search = find_files(paths, of_every_kind=bool(settings.parser_hint))
+            search = find_files(paths, of_every_kind=bool(settings.get("parser_hint")))
         except ChordwiseError as error:
             error.accepted = done.jobs
             raise
         done = replace(done, left_out=search.left_out, renamed=search.renamed)
-        lines = [file for file in search.files if file.is_json_lines and not settings.parser_hint]
+        lines = [file for file in search.files if file.is_json_lines and not settings.get("parser_hint")]
         for file in lines:
-            documents = read_documents(file.path, name=file.name, charset=settings.charset)
+            documents = read_documents(file.path, name=file.name, charset=settings.get("charset"))
             done = yield from self._documents(documents, settings, told, done)
         others = [file for file in search.files if file not in lines]
         return (yield from self._files(others, settings, told, done))
@@ -174,10 +167,10 @@ class IngestionOperations(Resource):
         kind. Otherwise as ``ingest``."""
         search = find_files(paths, of_every_kind=bool(options.get("parser_hint")))
         begun = Ingestion(left_out=search.left_out, renamed=search.renamed)
-        return self._files(search.files, IngestOptions(**options), (on_progress, on_refused), begun)
+        return self._files(search.files, known(options), (on_progress, on_refused), begun)
 
     def _documents(
-        self, documents: Iterable[Any], options: IngestOptions, told: _Listeners, done: Ingestion
+        self, documents: Iterable[Any], options: IngestKeywords, told: _Listeners, done: Ingestion
     ) -> Steps[Ingestion]:
         calls = (
             (
@@ -191,9 +184,9 @@ class IngestionOperations(Resource):
         return self._submit(calls, told, done)
 
     def _files(
-        self, files: Iterable[FoundFile], options: IngestOptions, told: _Listeners, done: Ingestion
+        self, files: Iterable[FoundFile], options: IngestKeywords, told: _Listeners, done: Ingestion
     ) -> Steps[Ingestion]:
-        form = options.form()
+        form = form_of(options)
         calls = (
             (
                 Call(
@@ -263,12 +256,12 @@ def with_urls(items: Iterable[Ingestible] | Ingestible, url: str | Iterable[str]
 
 
 def document_batches(
-    documents: Iterable[Document | Mapping[str, Any]], options: IngestOptions
+    documents: Iterable[Document | Mapping[str, Any]], options: IngestKeywords
 ) -> Iterator[DocumentBatch]:
     """Yield the requests that carry ``documents``. Raises InvalidInput."""
-    head = encode(options.body())[:-1]
-    replaces = options.on_conflict in (None, "replace", "new")
-    encoded = (_encode_document(options.labelled(document_json(document))) for document in documents)
+    head = encode(body_of(options))[:-1]
+    replaces = options.get("on_conflict") in (None, "replace", "new")
+    encoded = (_encode_document(labelled(document_json(document), options)) for document in documents)
     for group in grouped(encoded, lambda row: len(row[0]) + 1, at_most=MAX_DOCUMENTS, max_bytes=MAX_BYTES):
         bodies = b",".join(body for body, _, _ in group)
         yield DocumentBatch(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import field, fields
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import fields
 
 from chordwise.contract import namespace
 from chordwise.records import Result
@@ -39,14 +38,8 @@ class Alignment(namespace.Alignment, Result):
 
 
 class NamespaceFields(namespace.NamespaceFields, Result):
-    """The values that documents can be filtered by, each as ``{"values": [{"value", "documents"}], "distinct"}``.
+    """The values that documents can be filtered by, each with ``values`` and the number of ``distinct`` ones.
     ``complete``: counted over all documents, else over the first ``documents_read``."""
-
-    complete: bool = True
-    types: Mapping[str, Any] = field(default_factory=dict)  # type: ignore[assignment]  # objects, as they are sent
-    authors: Mapping[str, Any] = field(default_factory=dict)  # type: ignore[assignment]
-    tags: Mapping[str, Any] = field(default_factory=dict)  # type: ignore[assignment]
-    metadata: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # type: ignore[assignment]
 
 
 class NamespaceOperations(Resource):

@@ -119,10 +119,8 @@ class Context(answer.AnswerContext, Result):
 
 class Stats(answer.Stats, Result):
     """Statistics of an answer. ``latency_ms`` is in milliseconds per stage, ``source_share`` adds up to 1. ``fallback``: the
-    last resort that was added and why, or ``none_configured`` where an answer needed one. ``degradations``: each loss as
-    an object with ``part``, ``code`` and ``detail``."""
-
-    degradations: tuple[Any, ...] = ()
+    last resort that was added and why, or ``none_configured`` where an answer needed one. ``degradations``: each loss,
+    with ``part``, ``code`` and ``detail``."""
 
 
 class QueryResult(Result):

@@ -1,7 +1,6 @@
 """``chordwise dictionary``: synonyms, stop words, phrases and rules of a namespace, or of all."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Option
@@ -30,10 +29,10 @@ def show(namespace: OfNamespace = None) -> None:
     facts = {
         "of": words.namespace or "all namespaces",
         "version": words.version,
-        "synonyms": "; ".join(_group(group) for group in words.synonyms),
+        "synonyms": "; ".join(map(" = ".join, words.synonyms)),
         "stop words": ", ".join(words.stop_words),
         "phrases": ", ".join(words.phrases),
-        "rules": "; ".join(map(_rule, words.rules)),
+        "rules": "; ".join(f"{rule.when}: {rule.document_id} × {rule.boost}" for rule in words.rules),
     }
     screen.print_facts(words, facts)
 
@@ -89,13 +88,3 @@ def _report(words: Dictionary) -> None:
     counts = ((name, len(getattr(words, name))) for name in LISTS)
     sentence = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts)
     screen.report(words.raw, f"version {words.version}: {sentence}")
-
-
-def _group(group: Any) -> str:
-    return " = ".join(map(str, group)) if isinstance(group, list | tuple) else str(group)
-
-
-def _rule(rule: Any) -> str:
-    if not isinstance(rule, Mapping):
-        return str(rule)
-    return f"{rule.get('when')}: {rule.get('document_id')} × {rule.get('boost')}"

@@ -70,10 +70,10 @@ def show(document_id: DocumentIdArgument, namespace: NamespaceOption) -> None:
         "chunking": ", ".join(f"{name} {value}" for name, value in document.chunking.items() if value is not None),
         "metadata": json.dumps(document.metadata, ensure_ascii=False) if document.metadata else None,
         "same bytes as": document.duplicate_of,
-        "source": " ".join(str(source[name]) for name in ("kind", "uri", "source_id") if source.get(name)),
-        "media type": source.get("media_type"),
-        "encoding": source.get("encoding"),
-        "warnings": "; ".join(warnings_of(source.get("encoding_warning"), source.get("pages_warning"))),
+        "source": " ".join(filter(None, (source.kind, source.uri, source.source_id))),
+        "media type": source.media_type,
+        "encoding": source.encoding,
+        "warnings": "; ".join(warnings_of(source.encoding_warning, source.pages_warning)),
     }
     screen.print_facts(document, {name: value for name, value in facts.items() if value or value == 0})
 

@@ -13,15 +13,16 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from chordwise.agents.example_prompts import EXAMPLE_NAMESPACES
-from chordwise.agents.prompts import EXAMPLE_CATEGORIES
-from chordwise.api.examples import BookFlaw, ExamplesImport, ExamplesVerification, ImportedRow, StoredExamples
+from chordwise.api.examples import BookFlaw, ExamplesImport, ExamplesVerification
 from chordwise.api.ingestion import ON_CONFLICT
 from chordwise.api.jobs import Job
 from chordwise.api.queries import BatchedAnswer, QueryResult
 from chordwise.cli import screen
 from chordwise.client import Chordwise
+from chordwise.contract.example import SampledExample, StoredCategory
 from chordwise.errors import ChordwiseError, file_errors
+from chordwise.example_step import EXAMPLE_NAMESPACES
+from chordwise.prompting import EXAMPLE_CATEGORIES
 
 _SAMPLE = 10  # rows that are searched for by their own words
 _LOOKED_AT = 20  # such a row must be among so many hits
@@ -124,7 +125,7 @@ class _Outcome:
     report: ExamplesImport
     job: Job | None = None
     verified: ExamplesVerification | None = None
-    lost: Sequence[ImportedRow] = ()
+    lost: Sequence[SampledExample] = ()
 
 
 def _unfollowed(report: ExamplesImport) -> _Outcome:
@@ -208,12 +209,13 @@ def statistics(namespace: Annotated[str, Option("--namespace", "-n", help="The k
         for name, stored in (*library.categories.items(), ("total", library.total))
     )
     screen.print_table(("category", "examples", "characters", "grades", "tags"), rows, numbers=("examples",))
-    if surplus := library.duplicates.get("surplus", 0):
-        first = ", ".join(library.duplicates["groups"][0]) if library.duplicates.get("groups") else ""
-        screen.say(f"{screen.plural(surplus, 'exact duplicate')}, such as: {screen.clean(first)}")
+    duplicates = library.duplicates
+    if duplicates.surplus:
+        first = ", ".join(duplicates.groups[0]) if duplicates.groups else ""
+        screen.say(f"{screen.plural(duplicates.surplus, 'exact duplicate')}, such as: {screen.clean(first)}")
 
 
-def _lost(client: Chordwise, verified: ExamplesVerification, ticker: screen.Ticker) -> list[ImportedRow]:
+def _lost(client: Chordwise, verified: ExamplesVerification, ticker: screen.Ticker) -> list[SampledExample]:
     """Return the rows of the sample that a query with their own words does not find."""
     if not verified.sample:
         return []
@@ -280,9 +282,9 @@ def _show_outcome(outcome: _Outcome, *, elapsed_s: float, prefix: str = "") -> N
         )
 
 
-def _lengths(stored: StoredExamples) -> str:
+def _lengths(stored: StoredCategory) -> str:
     lengths = stored.lengths
-    return f"{lengths['shortest']} to {lengths['longest']}, mean {lengths['mean']}" if lengths else ""
+    return f"{lengths.shortest} to {lengths.longest}, mean {lengths.mean}" if lengths else ""
 
 
 def _counts(counts: Mapping[str, int]) -> str:

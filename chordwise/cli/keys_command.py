@@ -1,6 +1,5 @@
 """``chordwise keys``: create, show, rotate and revoke API keys."""
 
-import re
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Annotated
@@ -17,8 +16,6 @@ keys = typer.Typer(
 )
 
 SCOPES = ("read", "write", "admin", "impersonate")
-_SPAN = re.compile(r"(\d{1,5})([smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 Id = Annotated[str, Argument(metavar="ID", help="The key's id: 16 digits, of which 8 suffice; not the key itself.")]
 OfTenant = Annotated[
@@ -60,7 +57,7 @@ def create(
     scopes = tuple(dict.fromkeys(scope or ("read",)))
     if unknown := next((name for name in scopes if name not in SCOPES), None):
         raise typer.BadParameter(f"{unknown} is not one of {', '.join(SCOPES)}", param_hint="--scope")
-    ends = None if expires is None else datetime.now(UTC) + timedelta(seconds=_span(expires, "--expires"))
+    ends = None if expires is None else datetime.now(UTC) + timedelta(seconds=screen.span_s(expires, "--expires"))
     with _connect(tenant) as client:
         _print_secret(
             client.create_key(
@@ -106,7 +103,7 @@ def rotate(
     tenant: OfTenant = None,
 ) -> None:
     """Replace a key and print the new one; the old one works until the overlap ends."""
-    seconds = None if overlap is None else _span(overlap, "--overlap")
+    seconds = None if overlap is None else screen.span_s(overlap, "--overlap")
     with _connect(tenant) as client:
         _print_secret(
             client.rotate_key(short_ids.key(client, key_id, tenant), overlap_seconds=seconds, tenant_id=tenant)
@@ -124,14 +121,6 @@ def revoke(key_id: Id, tenant: OfTenant = None) -> None:
 def _connect(tenant: str | None) -> Chordwise:
     """Return a client with the operator's key for another tenant's keys, else with the caller's own."""
     return screen.connect() if tenant is None else screen.connect_as_operator()
-
-
-def _span(text: str, option: str) -> int:
-    """Parse a time span into seconds. Raises typer.BadParameter."""
-    match = _SPAN.fullmatch(text)
-    if match is None:
-        raise typer.BadParameter("must be a number with s, m, h or d, such as 90d", param_hint=option)
-    return int(match[1]) * _SECONDS[match[2]]
 
 
 def _facts(key: ApiKey) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +15,7 @@ from chordwise.cli import screen, short_ids
 from chordwise.cli.facet_lines import facet_line, spelled
 from chordwise.cli.query_file import answer_file
 from chordwise.cli.trace_tables import milliseconds, show_trace
+from chordwise.contract.answer import Degradation
 from chordwise.errors import ChordwiseError
 
 if TYPE_CHECKING:  # rich is imported where something is drawn: --json needs none of it
@@ -278,10 +279,8 @@ def summary(stats: Stats) -> list[tuple[str, str]]:
     return [(name, screen.clean(value)) for name, value in lines]
 
 
-def _degradation(entry: Any) -> str:
-    if not isinstance(entry, Mapping):
-        return str(entry)
-    return ", ".join(f"{value}" for value in entry.values() if value not in (None, ""))
+def _degradation(loss: Degradation) -> str:
+    return ", ".join(filter(None, (loss.part, loss.code, loss.detail)))
 
 
 def show_answer(events: Iterable[AnswerEvent], console: Console) -> None:

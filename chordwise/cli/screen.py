@@ -298,6 +298,18 @@ class Ticker:
         self.show(what, state.succeeded + state.failed + state.cancelled, state.total)
 
 
+UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_SPAN = re.compile(r"(\d{1,5})([smhd])")
+
+
+def span_s(text: str, option: str) -> int:
+    """Parse a time span into seconds. Raises a usage error."""
+    match = _SPAN.fullmatch(text)
+    if match is None:
+        raise typer.BadParameter("must be a number with s, m, h or d, such as 90d", param_hint=option)
+    return int(match[1]) * UNITS_S[match[2]]
+
+
 def plural(count: int, one: str, many: str | None = None) -> str:
     """Return ``1 job``, ``2 jobs``."""
     return f"{count} {one if count == 1 else many or one + 's'}"

@@ -1,6 +1,5 @@
 """``chordwise sources``: where documents came from, and stores of files that are followed."""
 
-import re
 from collections.abc import Callable
 from operator import attrgetter
 from pathlib import Path
@@ -23,9 +22,6 @@ sources = typer.Typer(
 
 SourceIdArgument = Annotated[str, Argument(metavar="ID", help="The source's id; 8 digits suffice.")]
 NamespaceOption = Annotated[str, Option("--namespace", "-n", help="The namespace it is in.")]
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_INTERVAL = re.compile(r"(\d{1,7})([smhd]?)")
 
 
 @sources.command("list")
@@ -69,7 +65,7 @@ def add(
 ) -> None:
     """Follow a store of files, so that its documents stay current. A URL that is followed already gets this interval and
     these rules, and keeps its secret without a new one."""
-    seconds = _seconds(every)
+    seconds = screen.span_s(every, "--every")
     given_rules = None if rules is None else screen.read_json(rules, list)
     given_secret = None if secret is None else screen.read_json(secret, dict)
     with screen.connect() as client:
@@ -185,12 +181,5 @@ def _state(followed: FollowedSource | None) -> str:
 
 
 def _interval(seconds: int) -> str:
-    unit = next((unit for unit in "dhm" if seconds % _UNITS[unit] == 0), "s")
-    return f"{seconds // _UNITS[unit]}{unit}"
-
-
-def _seconds(interval: str) -> int:
-    match = _INTERVAL.fullmatch(interval)
-    if match is None:
-        raise typer.BadParameter(f"{interval[:40]} is no interval such as 30m, 1h or 1d")
-    return int(match[1]) * _UNITS[match[2] or "s"]
+    unit = next((unit for unit in "dhm" if seconds % screen.UNITS_S[unit] == 0), "s")
+    return f"{seconds // screen.UNITS_S[unit]}{unit}"

@@ -54,13 +54,13 @@ class ChunkPosition(Answered):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextSection(Answered):
+class TextSection(Complete):
     """A part of a text: its position in characters, `end` exclusive, its headings, and its page."""
 
     start: int
     end: int
-    heading_path: tuple[str, ...]
-    page: int | None
+    heading_path: tuple[str, ...] = ()
+    page: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,22 +2,28 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
-from chordwise.contract.record import Answered
+from chordwise.contract.record import Answered, Complete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BookFlaw(Answered):
+class BookFlaw(Complete):
     """An error or an omission in a book, with its position. Without `row`, the whole sheet is meant; `cell` is like
     `D7` in workbooks and null in JSON."""
 
     sheet: str
-    row: int | None
-    column: str | None
-    cell: str | None
+    row: int | None = None
+    column: str | None = None
+    cell: str | None = None
     code: str
     detail: str
-    pointer: str
+    pointer: str = ""
+
+    def __str__(self) -> str:
+        row = "" if self.row is None else f", row {self.row}"
+        column = "" if self.column is None else f", column {self.column}"
+        return f"sheet {self.sheet}{row}{column}: {self.detail}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,3 +69,42 @@ class ExamplesVerification(Answered):
     searchable: int
     missing: tuple[MissingExample, ...]
     sample: tuple[SampledExample, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lengths(Answered):
+    """Characters of the searched text: both parts of an example. `up_to` counts examples by the first of these lengths
+    that they do not exceed."""
+
+    shortest: int
+    longest: int
+    mean: float
+    up_to: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCategory(Answered):
+    """Examples of one category that searches can find."""
+
+    examples: int
+    grades: Mapping[str, int]
+    tags: Mapping[str, int]
+    lengths: Lengths | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duplicates(Answered):
+    """Examples of one category with the same text. `surplus`: how many are redundant; `groups` are the first 20."""
+
+    surplus: int
+    groups: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExampleStatistics(Answered):
+    """The example library of a namespace."""
+
+    namespace: str
+    total: StoredCategory
+    categories: Mapping[Literal["qa", "record", "query", "greeting"], StoredCategory]
+    duplicates: Duplicates

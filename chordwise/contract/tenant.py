@@ -70,7 +70,7 @@ class AuditActor(Complete):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEntry(Answered):
+class AuditEntry(Complete):
     """One search or one write. `ids` holds the first hundred of `count`: the documents found or written."""
 
     audit_id: str
@@ -79,16 +79,19 @@ class AuditEntry(Answered):
     action: str = field(
         metadata={"description": "search, ingest, delete, chunk_edit …: docs/security-and-audit.md lists them."}
     )
-    actor: AuditActor
-    request_id: str
-    namespaces: tuple[str, ...]
-    ids: tuple[str, ...]
-    count: int
-    status: str
-    query_hash: str | None
-    query_text: str | None = field(metadata={"description": "Only if the installation stores query texts."})
+    actor: AuditActor = field(default_factory=AuditActor)
+    request_id: str = ""
+    namespaces: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    count: int = 0
+    status: str = "succeeded"
+    query_hash: str | None = None
+    query_text: str | None = field(
+        default=None, metadata={"description": "Only if the installation stores query texts."}
+    )
     detail: Mapping[str, Any] = field(
-        metadata={"description": "Of a search: channels, hits, source_share, degraded, latency_ms …"}
+        default_factory=dict,
+        metadata={"description": "Of a search: channels, hits, source_share, degraded, latency_ms …"},
     )
 
 

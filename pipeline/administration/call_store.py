@@ -41,8 +41,14 @@ def call_store(
 
 
 def read_view(
-    store: Callable[[Connection, TenantId], Store], tenant_id: TenantId, use: Resources, read: Callable[[Store], T]
+    store: Callable[[Connection, TenantId], Store],
+    tenant_id: TenantId,
+    use: Resources,
+    read: Callable[Concatenate[Store, P], T],
+    *args: P.args,
+    **kwargs: P.kwargs,
 ) -> T:
-    """Return what ``read`` reads from a tenant's view store, in a transaction of its own. Raises StoreUnavailable."""
+    """Return what ``read``, such as a method of it, reads from a tenant's view store, in a transaction of its own. Raises
+    StoreUnavailable."""
     with unit_of_work.unit_of_work(use.mysql) as work:
-        return read(store(work.connection, tenant_id))
+        return read(store(work.connection, tenant_id), *args, **kwargs)

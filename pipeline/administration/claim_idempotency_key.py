@@ -15,11 +15,13 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldKey:
-    """A tenant's key, by its digest of 32 bytes, that a request holds; ``token`` proves the claim."""
+    """A tenant's key, by its digest of 32 bytes, that a request holds; ``token`` proves the claim. ``work_id``: of
+    all attempts with it."""
 
     tenant_id: TenantId
     digest: bytes
     token: str
+    work_id: str
 
 
 def claim(tenant_id: TenantId, digest: bytes, use: Resources) -> Claimed | Running | Answered:

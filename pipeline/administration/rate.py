@@ -8,13 +8,13 @@ from typing import Any
 import orjson
 import structlog
 
-from chordwise.contract.ratings import ArmResult
+from chordwise.contract.ratings import ArmResult, FeedbackShape, JudgedQuery, RatingName
 from pipeline.administration.call_store import call_store
 from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.document_view_store import DocumentViews
 from pipeline.errors import NothingRated, QueryUnanswered
-from pipeline.feedback.judgments import Feedback, JudgedText, Rating, feedback_id, judgments
+from pipeline.feedback.judgments import feedback_id, judgments
 from pipeline.feedback.rating_store import FeedbackStore
 from pipeline.query.configuration import read_experiment
 from pipeline.query.profile_store import Experiments
@@ -32,7 +32,7 @@ class RatingRequest:
     """A user's rating of a query's answer: of a chunk, or of a whole document. ``namespace``: of the document, if
     several of the query's namespaces may hold it. ``session_id``: of the rater; None is the query's."""
 
-    rating: Rating
+    rating: RatingName
     chunk_id: str | None = None
     document_id: str | None = None
     namespace: str | None = None
@@ -57,7 +57,7 @@ take_back = call_store(FeedbackStore, FeedbackStore.remove)
 
 def rate(
     tenant_id: TenantId, state: QueryState, rating: RatingRequest, *, request_id: str, use: Resources
-) -> tuple[Feedback, bool]:
+) -> tuple[FeedbackShape, bool]:
     """Store a rating and return it with whether it is new; repeating changes nothing. A hit that is not in the answer
     may be rated if the query could have found it. Raises QueryUnanswered, NothingRated."""
     if state.answer is None:
@@ -66,7 +66,7 @@ def rate(
     session_id = rating.session_id or query.session_id
     with unit_of_work(use.mysql) as work:
         rated = _in_answer(orjson.loads(state.answer), rating)
-        if rated is None and rating.rating is not Rating.CLICK:
+        if rated is None and rating.rating != "click":
             chunks, documents = Chunks(work.connection, tenant_id), DocumentViews(work.connection, tenant_id)
             rated = _in_stores(query, rating, chunks, documents)
         if rated is None:
@@ -75,7 +75,7 @@ def rate(
         kind = "chunk" if rating.chunk_id else "document"
         target = f"{rated.namespace}\n{rating.chunk_id or rating.document_id or ''}"
         stored, new = FeedbackStore(work.connection, tenant_id).add(
-            Feedback(
+            FeedbackShape(
                 feedback_id=feedback_id(query.query_id, kind, target, rating.rating, session_id),
                 created_at=moment,
                 rated_at=moment,
@@ -106,13 +106,14 @@ def rate(
 
 def judgment_page(
     tenant_id: TenantId, namespace: Namespace, *, min_votes: float, after: bytes | None, limit: int, use: Resources
-) -> tuple[list[JudgedText], bytes | None]:
+) -> tuple[list[JudgedQuery], bytes | None]:
     """Return the judgments of up to ``limit`` questions by key, and the key to continue after, None at the end."""
     with reading(use.mysql) as connection:
         store = FeedbackStore(connection, tenant_id)
         keys = store.texts(namespace, after=after, limit=limit + 1)
         ratings = store.of_texts(namespace, first=keys[0], last=keys[:limit][-1]) if keys else []
-    return judgments(ratings, min_votes=min_votes), keys[limit - 1] if len(keys) > limit else None
+    judged = judgments(ratings, tenant_id=tenant_id, namespace=namespace, min_votes=min_votes)
+    return judged, keys[limit - 1] if len(keys) > limit else None
 
 
 def experiment_results(tenant_id: TenantId, experiment_id: str, use: Resources) -> list[ArmResult] | None:
@@ -164,6 +165,6 @@ def _in_stores(query: Query, rating: RatingRequest, chunks: Chunks, documents: D
 
 def _missing(rating: RatingRequest) -> str:
     thing = "chunk" if rating.chunk_id else "document"
-    if rating.rating is Rating.CLICK:
+    if rating.rating == "click":
         return f"the answer holds no such {thing}, so nobody can have opened it there"
     return f"neither the answer nor a namespace of the query holds such a {thing}"

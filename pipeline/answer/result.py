@@ -5,7 +5,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from chordwise.contract.answer import AnswerChunk, Facet, Group, HitSource, RerankMove, Stats, UnderstoodQuery
+from chordwise.contract.answer import (
+    AnswerChunk,
+    AnswerContext,
+    Facet,
+    Group,
+    HitSource,
+    RerankMove,
+    Stats,
+    UnderstoodQuery,
+)
 from pipeline.filters.python_filters import as_sent
 from pipeline.query.request import Degradation, Envelope, Query, Understanding, copied, filters_as_sent
 from pipeline.ranking.hits import Hit
@@ -13,18 +22,6 @@ from pipeline.records import ChannelName
 
 BOTH: Final = "both"
 _SEARCHES: Final = frozenset({ChannelName.KEYWORD, ChannelName.SEMANTIC})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerContext:
-    """The passages as a text for a prompt. ``token_count``: by the plan's tokenizer. ``citations``: the chunk of each
-    marker with its offsets in the parsed text (characters, ``end`` exclusive, without surroundings) and its pages from
-    1. ``edited``: its text was changed since; the offsets still name the original passage."""
-
-    text: str
-    token_count: int
-    citations: tuple[Mapping[str, Any], ...]
-    entities: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,13 +12,14 @@ from typing import Concatenate, ParamSpec, TypeVar
 import structlog
 from sqlalchemy import Connection, Engine
 
+from chordwise.contract.dictionary import RuleOut
 from pipeline.caches import RecentValues, RefreshingValue
 from pipeline.channels.channel import Loss
 from pipeline.channels.local_indexes import HostIndex, LocalIndexes
 from pipeline.database.unit_of_work import read_soon, reading_if_asked
 from pipeline.errors import PipelineError, Unavailable
 from pipeline.filters.used_fields import Counts
-from pipeline.keyword.dictionary import EVERY_NAMESPACE, Lexicon, Rule
+from pipeline.keyword.dictionary import EVERY_NAMESPACE, Lexicon
 from pipeline.keyword.dictionary_store import Dictionaries
 from pipeline.keyword.fulltext_store import KeywordIndex
 from pipeline.keyword.matching import FieldWeights
@@ -243,12 +244,12 @@ def _missing_namespaces(query: Query, host_index: IndexAtRevision | None) -> Los
     return Loss(code="namespace_not_indexed", detail=detail) if missing else None
 
 
-def _documents_rows(engine: WordIndex, rule: Rule, query: Query) -> list[TermsRow]:
+def _documents_rows(engine: WordIndex, rule: RuleOut, query: Query) -> list[TermsRow]:
     document = Namespace(rule.namespace), [DocumentId(rule.document_id)]
     return engine.shown_of(*document, filters=query.filters, limit=_CHUNKS_PER_RULE)
 
 
-def _apply(ruled: Sequence[tuple[Rule, Sequence[TermsRow]]], scores: dict[ChunkId, float], *, bound: float) -> None:
+def _apply(ruled: Sequence[tuple[RuleOut, Sequence[TermsRow]]], scores: dict[ChunkId, float], *, bound: float) -> None:
     """Raise the documents of rules ``boost`` times, and their best chunk to at least half as often the best score."""
     best_score = max(scores.values(), default=0.0)
     for rule, rows in ruled:

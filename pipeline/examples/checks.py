@@ -10,6 +10,7 @@ from typing import Final
 
 import orjson
 
+from chordwise.contract.example import BookFlaw
 from pipeline.examples.example import (
     GRADES,
     REQUIRED,
@@ -21,7 +22,6 @@ from pipeline.examples.example import (
     Column,
     Example,
     ExampleSheet,
-    Flaw,
 )
 from pipeline.examples.headings import lines, one_line, shown, split_tags
 from pipeline.keyword.normal_form import normal_form
@@ -85,12 +85,12 @@ class Checked:
     """The outcome for a book. ``refused``: the rows with errors, one entry each, the errors of a row together."""
 
     examples: list[Example] = field(default_factory=list)
-    refused: list[list[Flaw]] = field(default_factory=list)
-    warnings: list[Flaw] = field(default_factory=list)
+    refused: list[list[BookFlaw]] = field(default_factory=list)
+    warnings: list[BookFlaw] = field(default_factory=list)
     statistics: dict[Category, CategoryStatistics] = field(default_factory=dict)
 
     @property
-    def errors(self) -> list[Flaw]:
+    def errors(self) -> list[BookFlaw]:
         """Return every error of the book, in its order."""
         return [flaw for flaws in self.refused for flaw in flaws]
 
@@ -188,7 +188,7 @@ class _Reading:
 
     def __init__(self, row: BookRow, sheet: ExampleSheet) -> None:
         self._row, self._sheet = row, sheet.name
-        self.flaws: list[Flaw] = []
+        self.flaws: list[BookFlaw] = []
         for column, (code, detail) in row.faults.items():
             if column is not Column.NOTES:
                 self.refuse(column, code, detail)
@@ -197,9 +197,9 @@ class _Reading:
         """Add an error of this row."""
         self.flaws.append(self.flaw(code, detail, column=column, cell=self._row.cells.get(column)))
 
-    def flaw(self, code: str, detail: str, **position: str | None) -> Flaw:
+    def flaw(self, code: str, detail: str, *, column: str | None = None, cell: str | None = None) -> BookFlaw:
         """Return an error of this row, or a remark on it."""
-        return Flaw(sheet=self._sheet, row=self._row.number, code=code, detail=detail, **position)
+        return BookFlaw(sheet=self._sheet, row=self._row.number, code=code, detail=detail, column=column, cell=cell)
 
     def text(self, column: Column) -> str:
         """Return one of the two texts; empty if it is missing or wrong."""

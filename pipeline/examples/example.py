@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from chordwise.contract.example import BookFlaw
 from pipeline.chunking.tokens import count_tokens
 from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.parsing.formats import JSON, XLSX
@@ -44,24 +45,6 @@ UNGRADED = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flaw:
-    """A fault or remark and its position. ``row`` counts from 1, None: the sheet. ``column``: a `Column` if known, else
-    as written; ``cell``: such as ``D7``."""
-
-    sheet: str
-    row: int | None = None
-    column: str | None = None
-    cell: str | None = None
-    code: str
-    detail: str
-
-    def __str__(self) -> str:
-        row = "" if self.row is None else f", row {self.row}"
-        column = "" if self.column is None else f", column {self.column}"
-        return f"sheet {self.sheet}{row}{column}: {self.detail}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BookRow:
     """An unchecked row that holds something; a workbook's values are text. ``faults``: unreadable columns with code and
     reason; ``fault``: why the row is unreadable; ``cells``: positions of the values."""
@@ -81,8 +64,8 @@ class ExampleSheet:
     category: Category
     rows: Sequence[BookRow] = ()
     blank: int = 0
-    unusable: Flaw | None = None
-    warnings: Sequence[Flaw] = ()
+    unusable: BookFlaw | None = None
+    warnings: Sequence[BookFlaw] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +73,7 @@ class Book:
     """The part of a book to be imported. ``warnings``: omissions, such as unknown sheets."""
 
     tables: Sequence[ExampleSheet]
-    warnings: Sequence[Flaw] = ()
+    warnings: Sequence[BookFlaw] = ()
 
     def only(self, category: Category | None) -> Book:
         """Return the sheets of one category, as if the book had no others; the whole book for None."""

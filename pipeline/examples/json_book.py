@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from chordwise.contract.example import BookFlaw
 from pipeline.errors import DocumentTooLarge
-from pipeline.examples.example import Book, BookRow, Category, Column, ExampleSheet, Flaw
+from pipeline.examples.example import Book, BookRow, Category, Column, ExampleSheet
 from pipeline.examples.headings import category_of, column_of, is_guide, one_line, shown
 
 _LONGEST_NAME = 64
@@ -13,16 +14,16 @@ _LONGEST_NAME = 64
 def json_tables(value: Mapping[str, Any], *, most_rows: int) -> Book:
     """Return the book in a decoded JSON object; rows count from 1. Raises DocumentTooLarge above ``most_rows``."""
     tables: list[ExampleSheet] = []
-    warnings: list[Flaw] = []
+    warnings: list[BookFlaw] = []
     rows = 0
     for key, entries in value.items():
         name = one_line(key)[:_LONGEST_NAME]
         category = category_of(key)
         if category is None:
             if not is_guide(key):
-                warnings.append(Flaw(sheet=name, code="unknown_sheet", detail="is no category, and was left out"))
+                warnings.append(BookFlaw(sheet=name, code="unknown_sheet", detail="is no category, and was left out"))
         elif not isinstance(entries, list):
-            flaw = Flaw(sheet=name, code="wrong_type", detail="must be a list of rows")
+            flaw = BookFlaw(sheet=name, code="wrong_type", detail="must be a list of rows")
             tables.append(ExampleSheet(name=name, category=category, unusable=flaw))
         else:
             rows += len(entries)
@@ -46,7 +47,9 @@ def _table(name: str, category: Category, entries: list[Any]) -> ExampleSheet:
         else:
             rows.append(row)
     warnings = [
-        Flaw(sheet=name, row=number, column=key, code="unknown_column", detail="is no known column, and was left out")
+        BookFlaw(
+            sheet=name, row=number, column=key, code="unknown_column", detail="is no known column, and was left out"
+        )
         for key, number in unknown.items()
     ]
     return ExampleSheet(name=name, category=category, rows=rows, blank=blank, warnings=warnings)

@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, fields
+from dataclasses import fields, replace
 from typing import Any
 
+from chordwise.contract.example import BookFlaw
 from pipeline.examples.checks import Checked
-from pipeline.examples.example import CategoryStatistics, Flaw
+from pipeline.examples.example import CategoryStatistics
 
 MOST_FLAWS = 1000  # most errors, and most warnings, in one answer
 MOST_TAGS = 100  # the most frequent tags of a category in one answer
@@ -26,12 +27,12 @@ def findings(checked: Checked) -> dict[str, Any]:
     }
 
 
-def flaws(listed: Iterable[Flaw]) -> list[dict[str, Any]]:
-    """Return errors or warnings as JSON objects."""
-    return [{"pointer": pointer_to(flaw), **asdict(flaw)} for flaw in listed]
+def flaws(listed: Iterable[BookFlaw]) -> list[BookFlaw]:
+    """Return errors or warnings, each with the pointer to its position."""
+    return [replace(flaw, pointer=pointer_to(flaw)) for flaw in listed]
 
 
-def pointer_to(flaw: Flaw) -> str:
+def pointer_to(flaw: BookFlaw) -> str:
     """Return a JSON Pointer to the position of a flaw: sheet, row, column."""
     steps = (flaw.sheet, flaw.row, flaw.column)
     parts = (str(step).replace("~", "~0").replace("/", "~1") for step in steps if step is not None)

@@ -4,8 +4,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from chordwise.contract.example import BookFlaw
 from pipeline.errors import DocumentTooLarge
-from pipeline.examples.example import REQUIRED, Book, BookRow, Category, Column, ExampleSheet, Flaw
+from pipeline.examples.example import REQUIRED, Book, BookRow, Category, Column, ExampleSheet
 from pipeline.examples.headings import category_of, column_of, is_guide, one_line, shown
 from pipeline.parsing.csv import MOST_CELLS
 from pipeline.parsing.sheets import Row, column_letters
@@ -59,15 +60,15 @@ def _sheets(workbook: Workbook) -> Iterator[Sheet]:
 def workbook_tables(sheets: Sequence[Sheet], *, most_rows: int) -> Book:
     """Return the book in a workbook. Hidden sheets are left out, hidden rows are not. Raises DocumentTooLarge."""
     tables: list[ExampleSheet] = []
-    warnings: list[Flaw] = []
+    warnings: list[BookFlaw] = []
     rows = 0
     for sheet in sheets:
         name, category = one_line(sheet.name)[:_LONGEST_NAME], category_of(sheet.name)
         if category is None:
             if not is_guide(sheet.name):
-                warnings.append(Flaw(sheet=name, code="unknown_sheet", detail="is no category, and was left out"))
+                warnings.append(BookFlaw(sheet=name, code="unknown_sheet", detail="is no category, and was left out"))
         elif sheet.is_hidden:
-            warnings.append(Flaw(sheet=name, code="hidden_sheet", detail="is hidden, and was left out"))
+            warnings.append(BookFlaw(sheet=name, code="hidden_sheet", detail="is hidden, and was left out"))
         elif sheet.rows:
             table = _table(name, category, sheet)
             tables.append(table)
@@ -101,19 +102,19 @@ def _header(rows: Sequence[Row]) -> tuple[int, dict[int, Column | None]]:
     return -1, {}
 
 
-def _flaw_of_header(name: str, row: Row, columns: Mapping[int, Column]) -> Flaw | None:
+def _flaw_of_header(name: str, row: Row, columns: Mapping[int, Column]) -> BookFlaw | None:
     """Return the reason why no row below this header can be read, None if they can."""
     if not columns:
-        return Flaw(sheet=name, row=row.number, code="no_header", detail=_NO_HEADER)
+        return BookFlaw(sheet=name, row=row.number, code="no_header", detail=_NO_HEADER)
     for number, column in columns.items():
         if column is not Column.NOTES and any(other < number and columns[other] is column for other in columns):
             cell = f"{column_letters(number)}{row.number}"
             detail = f"is in the header more than once, last as {shown(row.cells[number])}"
-            return Flaw(sheet=name, row=row.number, column=column, cell=cell, code="repeated_column", detail=detail)
+            return BookFlaw(sheet=name, row=row.number, column=column, cell=cell, code="repeated_column", detail=detail)
     for column in REQUIRED:
         if column not in columns.values():
             detail = "is not in the header, and is required"
-            return Flaw(sheet=name, row=row.number, column=column, code="missing_column", detail=detail)
+            return BookFlaw(sheet=name, row=row.number, column=column, code="missing_column", detail=detail)
     return None
 
 
@@ -136,29 +137,29 @@ def _row(row: Row, columns: Mapping[int, Column]) -> BookRow | None:
     return BookRow(number=row.number, values=values, cells=cells, faults=faults) if values or faults else None
 
 
-def _about_columns(name: str, rows: Sequence[Row], header: Mapping[int, Column | None]) -> Iterator[Flaw]:
+def _about_columns(name: str, rows: Sequence[Row], header: Mapping[int, Column | None]) -> Iterator[BookFlaw]:
     top = rows[0].number
     for number in (number for number, column in header.items() if column is None):
         title, cell = one_line(rows[0].cells[number])[:_LONGEST_NAME], f"{column_letters(number)}{top}"
         detail = "is no known column, and was left out"
-        yield Flaw(sheet=name, row=top, column=title, cell=cell, code="unknown_column", detail=detail)
+        yield BookFlaw(sheet=name, row=top, column=title, cell=cell, code="unknown_column", detail=detail)
     nameless = {number for row in rows for number in row.cells} - set(header)
     for number in sorted(nameless)[:_HEADER_WITHIN]:
         detail = "has values and no name in the header, and was left out"
-        yield Flaw(sheet=name, row=top, column=column_letters(number), code="unknown_column", detail=detail)
+        yield BookFlaw(sheet=name, row=top, column=column_letters(number), code="unknown_column", detail=detail)
 
 
-def _about_sheet(name: str, sheet: Sheet, rows: Sequence[Row]) -> Iterator[Flaw]:
+def _about_sheet(name: str, sheet: Sheet, rows: Sequence[Row]) -> Iterator[BookFlaw]:
     hidden = [row.number for row in rows if row.is_hidden]
     if hidden:
         verb = "row is hidden, and was" if len(hidden) == 1 else "rows are hidden, and were"
-        yield Flaw(sheet=name, row=hidden[0], code="hidden_rows", detail=f"{len(hidden)} {verb} read nevertheless")
+        yield BookFlaw(sheet=name, row=hidden[0], code="hidden_rows", detail=f"{len(hidden)} {verb} read nevertheless")
     if sheet.merged:
         detail = (
             f"cells are merged ({', '.join(sheet.merged[:3])}{'…' if len(sheet.merged) > 3 else ''}); "
             "their value was taken for every row that they cover, in their first column"
         )
-        yield Flaw(sheet=name, code="merged_cells", detail=detail)
+        yield BookFlaw(sheet=name, code="merged_cells", detail=detail)
 
 
 def fill_merged(rows: Sequence[Row], spans: Sequence[Span]) -> list[str]:

@@ -1,18 +1,16 @@
 """Derive judgments of documents from users' ratings of hits (not from `ranking.fusion`)."""
 
-import enum
 import hashlib
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
-from chordwise.contract.ratings import FeedbackShape, JudgmentVotes
+from chordwise.contract.ratings import FeedbackShape, JudgedQuery, JudgmentVotes, RatingName
 from pipeline.keyword.normal_form import normal_form
-from pipeline.records import QueryId
+from pipeline.records import TenantId
 
 CLICK_VOTE: Final = 0.5  # the first hits are clicked whether they fit or not, so a click is worth half a rating
 DEFAULT_MIN_VOTES: Final = 1.0
@@ -20,43 +18,16 @@ DEFAULT_MIN_VOTES: Final = 1.0
 _FEEDBACK_IDS = uuid.UUID("b7d5d1c6-0b0e-4d43-9c1f-6a0f5d8a2e11")
 
 
-class Rating(enum.StrEnum):
-    """A user's rating of a hit: explicit, or by opening it."""
-
-    GOOD = "good"
-    BAD = "bad"
-    CLICK = "click"
-
-
-GRADES: Final = {Rating.GOOD: 2, Rating.CLICK: 1, Rating.BAD: 0}
+GRADES: Final[Mapping[RatingName, int]] = {"good": 2, "click": 1, "bad": 0}
 _DOCUMENT, _TIME = attrgetter("document_id"), attrgetter("rated_at", "feedback_id")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Feedback(FeedbackShape):
-    """A rating as it is stored. ``chunk_id`` None: a document was rated."""
-
-    query_id: QueryId
-    rating: Rating  # type: ignore[assignment]  # an enumeration here
-
-    @property
-    def rater(self) -> str:
-        """The rater, as far as known: a session, or else the query."""
-        return f"session:{self.session_id}" if self.session_id else f"query:{self.query_id}"
+def rater_of(feedback: FeedbackShape) -> str:
+    """Return the rater, as far as known: a session, or else the query."""
+    return f"session:{feedback.session_id}" if feedback.session_id else f"query:{feedback.query_id}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedText:
-    """A question, as it was last written, with the grades of documents and their votes by id: grade 2 good, 1 opened, 0 bad;
-    ``votes``: the total weight of the ratings. ``key`` is the same for every spelling."""
-
-    key: str
-    query_text: str
-    relevant: Mapping[str, int]
-    votes: Mapping[str, JudgmentVotes]
-
-
-def feedback_id(query_id: str, kind: str, target: str, rating: Rating, session_id: str | None) -> str:
+def feedback_id(query_id: str, kind: str, target: str, rating: RatingName, session_id: str | None) -> str:
     """Return the same id for the same rating of the same hit by the same session. ``kind``: chunk or document."""
     return str(uuid.uuid5(_FEEDBACK_IDS, "\n".join((query_id, kind, target, rating, session_id or ""))))
 
@@ -67,11 +38,14 @@ def text_key(query_text: str) -> bytes:
     return hashlib.blake2b(folded.encode(), digest_size=16).digest()
 
 
-def judgments(feedback: Iterable[Feedback], *, min_votes: float = DEFAULT_MIN_VOTES) -> list[JudgedText]:
-    """Combine ratings of one namespace, by key. A session, or query without one, counts once per document and question:
-    an explicit rating one vote, an opening `CLICK_VOTE`; below ``min_votes`` there is no judgment. The best rated
-    passage of an answer and the newest explicit rating decide; clicks only without explicit ratings."""
-    texts: defaultdict[bytes, list[Feedback]] = defaultdict(list)
+def judgments(
+    feedback: Iterable[FeedbackShape], *, tenant_id: TenantId, namespace: str, min_votes: float = DEFAULT_MIN_VOTES
+) -> list[JudgedQuery]:
+    """Combine ratings of one namespace, by the key of the question, which is the same for every spelling of it. A session,
+    or query without one, counts once per document and question: an explicit rating one vote, an opening `CLICK_VOTE`; below
+    ``min_votes`` there is no judgment. The best rated passage of an answer and the newest explicit rating decide; clicks
+    only without explicit ratings."""
+    texts: defaultdict[bytes, list[FeedbackShape]] = defaultdict(list)
     for rating in feedback:
         texts[text_key(rating.query_text)].append(rating)
     judged_texts = []
@@ -82,15 +56,23 @@ def judgments(feedback: Iterable[Feedback], *, min_votes: float = DEFAULT_MIN_VO
         if kept:
             relevant, votes = {each[0]: each[1] for each in kept}, {each[0]: each[2] for each in kept}
             text = max(ratings, key=_TIME).query_text
-            judged_texts.append(JudgedText(key=key.hex(), query_text=text, relevant=relevant, votes=votes))
+            judged_texts.append(
+                JudgedQuery(
+                    query_id=key.hex(),
+                    tenant_id=tenant_id,
+                    namespaces=(namespace,),
+                    query_text=text,
+                    relevant=relevant,
+                    votes=votes,
+                )
+            )
     return judged_texts
 
 
-def _judged(feedback: Sequence[Feedback]) -> tuple[int, JudgmentVotes]:
-    explicit = [rating for rating in feedback if rating.rating is not Rating.CLICK]
+def _judged(feedback: Sequence[FeedbackShape]) -> tuple[int, JudgmentVotes]:
+    explicit = [rating for rating in feedback if rating.rating != "click"]
     good, bad, clickers = (
-        {rating.rater for rating in feedback if rating.rating is kind}
-        for kind in (Rating.GOOD, Rating.BAD, Rating.CLICK)
+        {rater_of(rating) for rating in feedback if rating.rating == kind} for kind in ("good", "bad", "click")
     )
     votes = JudgmentVotes(
         good=len(good),
@@ -99,10 +81,10 @@ def _judged(feedback: Sequence[Feedback]) -> tuple[int, JudgmentVotes]:
         votes=len(good | bad) + CLICK_VOTE * len(clickers - good - bad),
         rated_at=max(rating.rated_at for rating in feedback),
     )
-    return _grade(explicit) if explicit else GRADES[Rating.CLICK], votes
+    return _grade(explicit) if explicit else GRADES["click"], votes
 
 
-def _grade(explicit: Sequence[Feedback]) -> int:
+def _grade(explicit: Sequence[FeedbackShape]) -> int:
     """Return the grade of the answer that was rated last: the best of its passages, each by its last rating."""
     ordered = sorted(explicit, key=_TIME)
     answer = [rating for rating in ordered if rating.query_id == ordered[-1].query_id]

@@ -9,17 +9,18 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.dialects.mysql import insert
 
+from chordwise.contract.ratings import FeedbackShape, RatingName
 from pipeline.database.mysql_tables import feedback
 from pipeline.database.rows import TenantStore, follows, record_of, to_json, to_naive
 from pipeline.database.statements import same_document, sql
-from pipeline.feedback.judgments import Feedback, Rating, text_key
+from pipeline.feedback.judgments import text_key
 from pipeline.tenants.audit_store import Audit
 
 
 class FeedbackStore(TenantStore):
     """One tenant's feedback."""
 
-    def add(self, given: Feedback) -> tuple[Feedback, bool]:
+    def add(self, given: FeedbackShape) -> tuple[FeedbackShape, bool]:
         """Store a rating, or renew an earlier one with its note. Return it and whether it is new."""
         values = asdict(given) | {
             "tenant_id": self._tenant_id,
@@ -43,10 +44,10 @@ class FeedbackStore(TenantStore):
         *,
         since: datetime | None,
         namespace: str | None,
-        rating: Rating | None,
+        rating: RatingName | None,
         before: tuple[datetime, str] | None,
         limit: int,
-    ) -> list[Feedback]:
+    ) -> list[FeedbackShape]:
         """Return ratings, newest first, no older than ``since``, before the given moment and id."""
         at, feedback_id = feedback.c.created_at, feedback.c.feedback_id
         statement = select(feedback).where(self._own(feedback)).order_by(at.desc(), feedback_id.desc()).limit(limit)
@@ -64,7 +65,7 @@ class FeedbackStore(TenantStore):
         """Return keys of the questions with feedback on documents of ``namespace``, in order, after the given one."""
         return [bytes(key) for key in self._run(_TEXTS, namespace=namespace, after=after or b"", limit=limit).scalars()]
 
-    def of_texts(self, namespace: str, *, first: bytes, last: bytes) -> list[Feedback]:
+    def of_texts(self, namespace: str, *, first: bytes, last: bytes) -> list[FeedbackShape]:
         """Return all feedback on the questions from key ``first`` to ``last``, except on documents that are gone."""
         return [_feedback(row) for row in self._run(_OF_TEXTS, namespace=namespace, first=first, last=last).mappings()]
 
@@ -95,7 +96,7 @@ _TEXTS = sql(
 )
 # A passage that a channel supplied is in no table of documents, so its existence is unknown.
 _OF_TEXTS = sql(
-    f"SELECT {', '.join(f'f.{field.name}' for field in fields(Feedback))} FROM feedback f"
+    f"SELECT {', '.join(f'f.{field.name}' for field in fields(FeedbackShape))} FROM feedback f"
     f" LEFT JOIN documents d ON {same_document('d', 'f')}"
     " WHERE f.tenant_id = :tenant AND f.namespace = :namespace AND f.text_key BETWEEN :first AND :last"
     " AND (d.published_generation IS NOT NULL OR f.source IN ('faq', 'api', 'fallback'))"
@@ -109,6 +110,5 @@ _ARMS = sql(
 )
 
 
-def _feedback(row: Mapping[Any, Any]) -> Feedback:
-    namespaces = tuple(json.loads(row["namespaces"]))
-    return record_of(Feedback, row, namespaces=namespaces, rating=Rating(row["rating"]))
+def _feedback(row: Mapping[Any, Any]) -> FeedbackShape:
+    return record_of(FeedbackShape, row, namespaces=tuple(json.loads(row["namespaces"])))

@@ -5,10 +5,11 @@ from typing import Any
 
 import orjson
 
+from chordwise.contract.example import BookFlaw
 from chordwise.contract.job import JobError
 from pipeline.errors import MalformedDocument
 from pipeline.examples.checks import Checked, check
-from pipeline.examples.example import Book, Category, Flaw, upload_of
+from pipeline.examples.example import Book, Category, upload_of
 from pipeline.examples.json_book import json_tables
 from pipeline.examples.report import MOST_FLAWS, findings, flaws, pointer_to
 from pipeline.examples.workbook_book import workbook_tables
@@ -101,7 +102,7 @@ def _report(checked: Checked, accepted: AcceptedJob | None, refused_because: str
     return {"job_id": accepted.job_id, "status": "queued", "total": accepted.total, **report}
 
 
-def _refusal(row: list[Flaw]) -> JobError:
+def _refusal(row: list[BookFlaw]) -> JobError:
     first = row[0]
     more = f"; and {len(row) - 1} more in this row" if len(row) > 1 else ""
     return JobError(document_id=None, code=f"example_{first.code}", detail=f"{first}{more}", pointer=pointer_to(first))

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from chordwise.contract.job import PayloadReference
+from chordwise.contract.job import DeadLetter, PayloadReference
 from pipeline.database.rows import TenantStore, now, record_of, slices, to_naive
 from pipeline.database.statements import same_generation, sql
 from pipeline.documents.outcome_store import DocumentOutcomes, of_dead_letters
-from pipeline.jobs.job_views import MENDED_ELSEWHERE, DeadLetter, DeadLetterFilter, LedgerPosition
+from pipeline.jobs.job_views import MENDED_ELSEWHERE, DeadLetterFilter, LedgerPosition, advice_on, is_retryable
 from pipeline.jobs.states import Move, becomes, may
 from pipeline.records import FailureReason, Generation, ItemState, JobId
 
@@ -117,7 +117,7 @@ _REQUEUE = (
 
 
 _ELSEWHERE = ", ".join(f"'{code}'" for code in MENDED_ELSEWHERE)
-# Another attempt may help, as `DeadLetter.retryable` has it: failure and code of the item alone.
+# Another attempt may help, as `is_retryable` has it: failure and code of the item alone.
 _RETRYABLE = f"(failure <> 'rejected' OR error_code IN ({_ELSEWHERE}))"
 
 
@@ -179,21 +179,21 @@ class DeadLetters(TenantStore):
 
     def _read(self, where: str, values: dict[str, Any], *, limit: int) -> list[DeadLetter]:
         rows = self._run(_LETTERS.format(where=where), limit=limit, **values)
-        return [
-            record_of(
-                DeadLetter,
-                row,
-                position=record_of(LedgerPosition, row),
-                reason=FailureReason(row.failure),
-                payload=record_of(
-                    PayloadReference,
-                    row,
-                    content_hash=row.content_hash.hex() if row.content_hash and row.bytes else None,
-                    available=bool(row.available),
-                ),
-            )
-            for row in rows
-        ]
+        return [_letter(row) for row in rows]
+
+
+def _letter(row: Any) -> DeadLetter:
+    position, reason, available = record_of(LedgerPosition, row), FailureReason(row.failure), bool(row.available)
+    content_hash = row.content_hash.hex() if row.content_hash and row.bytes else None
+    return record_of(
+        DeadLetter,
+        row,
+        id=position.to_id(),
+        reason=reason,
+        retryable=is_retryable(reason, row.code, available=available),
+        advice=advice_on(reason, row.code, available=available),
+        payload=record_of(PayloadReference, row, content_hash=content_hash, available=available),
+    )
 
 
 def _where(chosen: DeadLetterFilter) -> tuple[str, dict[str, Any]]:

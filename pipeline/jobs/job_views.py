@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from chordwise.contract.job import JobState, PayloadReference
+from chordwise.contract.job import JobState
 from chordwise.contract.job import JobStatus as JobStatus
 from pipeline.records import FailureReason, ItemState, JobId
 
@@ -118,34 +118,16 @@ MENDED_ELSEWHERE = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
-    """A document whose newest failed upload nothing has replaced. ``stage``: the last step it finished."""
+def is_retryable(reason: FailureReason, code: str, *, available: bool) -> bool:
+    """Return whether the same upload may succeed at another attempt. ``available``: its bytes are stored."""
+    return available and (reason is not FailureReason.REJECTED or code in MENDED_ELSEWHERE)
 
-    position: LedgerPosition
-    namespace: str
-    document_id: str
-    title: str | None
-    generation: int
-    reason: FailureReason
-    code: str
-    detail: str | None
-    stage: str
-    attempts: int
-    failed_at: datetime
-    payload: PayloadReference
 
-    @property
-    def retryable(self) -> bool:
-        """Whether the same upload may succeed at another attempt."""
-        return self.payload.available and (self.reason is not FailureReason.REJECTED or self.code in MENDED_ELSEWHERE)
-
-    @property
-    def advice(self) -> str:
-        """Return one sentence on the remedy of its owner."""
-        if self.retryable:
-            return _RETRY_ADVICE.get(self.code) or _REASON_ADVICE[self.reason]
-        return _NEW_UPLOAD_ADVICE if self.payload.available else _NO_BYTES_ADVICE
+def advice_on(reason: FailureReason, code: str, *, available: bool) -> str:
+    """Return one sentence on the remedy of a dead letter's owner."""
+    if is_retryable(reason, code, available=available):
+        return _RETRY_ADVICE.get(code) or _REASON_ADVICE[reason]
+    return _NEW_UPLOAD_ADVICE if available else _NO_BYTES_ADVICE
 
 
 _NEW_UPLOAD_ADVICE = "The same upload fails again: upload a corrected document under this id, or delete the letter."

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
 
+from chordwise.contract.dictionary import RuleOut
 from pipeline.keyword.inflections import is_grammar, query_stems
 from pipeline.keyword.irregular_words import irregular_forms
 from pipeline.keyword.other_forms import Certainty, Spelling, parts_of, query_spellings
@@ -29,16 +30,6 @@ Run = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """If the query contains ``when``, the chunks of a document are among the candidates and score ``boost`` times."""
-
-    when: str
-    namespace: str
-    document_id: str
-    boost: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Dictionary:
     """One tenant's words. ``synonyms``: groups of equal meaning. ``stop_words``: dropped unless the query has nothing
     else. ``phrases``: words that belong together; a chunk with them side by side scores higher."""
@@ -46,7 +37,7 @@ class Dictionary:
     synonyms: tuple[tuple[str, ...], ...] = ()
     stop_words: tuple[str, ...] = ()
     phrases: tuple[str, ...] = ()
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[RuleOut, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +113,7 @@ class KeywordQuery:
 
     units: tuple[Unit, ...]
     phrases: tuple[Run, ...] = ()
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[RuleOut, ...] = ()
     spellings: tuple[OtherWays, ...] = ()
     verbatim: tuple[Run, ...] = ()
     whole: Run = ()
@@ -180,7 +171,7 @@ class Lexicon:
     stop_words: frozenset[Run] = frozenset()
     unspaced_stop_words: re.Pattern[str] | None = None
     phrases: frozenset[Run] = frozenset()
-    rules: tuple[tuple[Run, Rule], ...] = ()
+    rules: tuple[tuple[Run, RuleOut], ...] = ()
 
     @classmethod
     def of(cls, dictionaries: Iterable[Dictionary]) -> Lexicon:
@@ -189,7 +180,7 @@ class Lexicon:
         spaced: set[Run] = set()
         unspaced: list[str] = []
         phrases: set[Run] = set()
-        rules: list[tuple[Run, Rule]] = []
+        rules: list[tuple[Run, RuleOut]] = []
         for dictionary in dictionaries:
             for group in dictionary.synonyms:
                 runs = [run for run in map(_run, group) if run]

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from chordwise.contract.dictionary import RuleOut
 from pipeline.database.rows import TenantStore, now, to_json
-from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary, Rule
+from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary
 from pipeline.records import Namespace
 from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.namespace_store import Namespaces
@@ -60,7 +61,7 @@ def _dictionary(stored: dict[str, Any]) -> Dictionary:
         synonyms=tuple(map(tuple, stored["synonyms"])),
         stop_words=tuple(stored["stop_words"]),
         phrases=tuple(stored["phrases"]),
-        rules=tuple(Rule(**rule) for rule in stored["rules"]),
+        rules=tuple(RuleOut(**rule) for rule in stored["rules"]),
     )
 
 

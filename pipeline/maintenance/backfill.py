@@ -139,7 +139,7 @@ def _fill_tenant(tenant_id: TenantId, migration: ModelMigration, use: Resources,
             if following is None:
                 position = Cursor(namespace=min((name for name in names if name > namespace), default=None))
             else:
-                position = Cursor(namespace=namespace, phase=following.phase, after=following.after)
+                position = following
             if not _record_progress(tenant_id, migration, position, progress, use):
                 return None
             total += embedded

@@ -75,11 +75,9 @@ class Versions:
 
     def unlike(self, own: Versions) -> list[str]:
         """Return the versions that differ from ``own``, as ``name version``."""
-        pairs = (("chordwise", self.chordwise, own.chordwise), ("celery", self.celery, own.celery))
-        differing = [f"{name} {version}" for name, version, ours in pairs if version and version != ours]
-        if self.chordwise is None:
-            return ["chordwise of an unknown, older version", *differing]
-        return [*differing, *([f"kombu {self.kombu}"] if self.kombu and self.kombu != own.kombu else [])]
+        names = ("chordwise", "celery", "kombu")
+        theirs = ((name, getattr(self, name)) for name in names)
+        return [f"{name} {version}" for name, version in theirs if version and version != getattr(own, name)]
 
     def __str__(self) -> str:
         return f"chordwise {self.chordwise}, celery {self.celery}, kombu {self.kombu}"

@@ -174,7 +174,7 @@ def _target(words: Sequence[str]) -> Target:
     named = [re.fullmatch(r"(mysql|postgres):(\d{4})", word) for word in words]
     if not named or None in named:
         raise Misconfigured(
-            "downgrade needs --to SIDE:REVISION, such as --to mysql:0030 or --to postgres:0007, or --to base, which drops"
+            "downgrade needs --to SIDE:REVISION, such as --to mysql:0034 or --to postgres:0007, or --to base, which drops"
             " every table"
         )
     return {match[1]: match[2] for match in named if match}  # type: ignore[misc]  # the pattern allows sides alone
@@ -293,7 +293,7 @@ _ACTIONS: dict[str, Callable[[Engine, Engine, Settings], str | None]] = {
 }
 
 
-TO_HELP = "for downgrade, once or for both sides: such as mysql:0030 or postgres:0007; base drops every table"
+TO_HELP = "for downgrade, once or for both sides: such as mysql:0034 or postgres:0007; base drops every table"
 
 
 def main(arguments: Sequence[str] | None = None, use: Settings | None = None) -> int:

@@ -54,7 +54,7 @@ def reconcile_tenant(tenant_id: TenantId, use: Resources, *, most: int = _MOST_C
                 next_name = min((name for name in names if name > namespace), default=None)
                 position = Cursor(namespace=next_name)
             else:
-                position = Cursor(namespace=namespace, phase=following.phase, after=following.after)
+                position = following
             total += counts
             _record_progress(tenant_id, position, counts, limit, use)
             if total.chunks >= most:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import orjson
@@ -54,14 +54,6 @@ class AlignmentCounts(Differences):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparePosition:
-    """The position of a comparison: the phase, and the document after which it continues."""
-
-    phase: str = DOCUMENTS
-    after: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyProgress:
     """The progress of a comparison. ``waiting``: unfinished namespaces, the present first. ``position``, ``counts``: the
     position in the present one, None for its recount, and its counts. ``documents``: shown, by namespace. ``is_whole``:
@@ -70,7 +62,7 @@ class VerifyProgress:
     space: int
     waiting: tuple[str, ...]
     documents: Mapping[str, int]
-    position: ComparePosition | None = ComparePosition()
+    position: Cursor | None = field(default_factory=Cursor)
     counts: AlignmentCounts = AlignmentCounts()
     finished: tuple[NamespaceAlignment, ...] = ()
     repaired: int = 0
@@ -158,7 +150,7 @@ def _advance(
     return replace(
         progress,
         waiting=progress.waiting[1:],
-        position=ComparePosition(),
+        position=Cursor(),
         counts=AlignmentCounts(),
         finished=(*progress.finished, report),
         repaired=progress.repaired + repaired,
@@ -188,11 +180,10 @@ def _same_space(number: int, use: Resources) -> EmbeddingSpace:
     return space
 
 
-def remaining(names: Iterable[Namespace], position: Cursor) -> list[tuple[Namespace, ComparePosition]]:
+def remaining(names: Iterable[Namespace], position: Cursor) -> list[tuple[Namespace, Cursor]]:
     """Return the namespaces that a pass at ``position`` still has to compare, in order, each with where it starts."""
-    first = ComparePosition(phase=position.phase or DOCUMENTS, after=position.after or "")
     return [
-        (name, first if name == position.namespace else ComparePosition())
+        (name, position if name == position.namespace else Cursor(namespace=name))
         for name in sorted(names)
         if position.namespace is None or name >= position.namespace
     ]
@@ -202,21 +193,22 @@ def compare(
     stores: NamespaceStores,
     *,
     repair: bool,
-    start: ComparePosition,
+    start: Cursor,
     page_chunks: int = PAGE_CHUNKS,
     limit: DeletionLimit | None = None,
-) -> Iterator[tuple[ComparePosition | None, AlignmentCounts]]:
+) -> Iterator[tuple[Cursor | None, AlignmentCounts]]:
     """Compare page by page, yielding where the next begins (None: the end). ``limit``: the most deletions, None for any."""
-    position: ComparePosition | None = start
+    position: Cursor | None = start
     while position is not None:
+        phase = position.phase or DOCUMENTS
         (_, last), document_ids = _page(stores, position, chunks=page_chunks)
         counts = AlignmentCounts()
         if document_ids:
             counts = compare_documents(stores, document_ids, repair=repair, limit=limit)
         if last is not None:
-            position = ComparePosition(phase=position.phase, after=last)
+            position = Cursor(namespace=stores.namespace, phase=phase, after=last)
         else:
-            position = ComparePosition(phase=VECTORS) if position.phase == DOCUMENTS else None
+            position = Cursor(namespace=stores.namespace, phase=VECTORS) if phase == DOCUMENTS else None
         yield position, counts
 
 
@@ -254,13 +246,11 @@ def all_namespaces(
     return named_by_vectors.union(map(Namespace, documents))
 
 
-def _page(
-    stores: NamespaceStores, position: ComparePosition, *, chunks: int
-) -> tuple[DocumentPage, tuple[DocumentId, ...]]:
+def _page(stores: NamespaceStores, position: Cursor, *, chunks: int) -> tuple[DocumentPage, tuple[DocumentId, ...]]:
     """Return the next documents, and those that this phase has to compare."""
     namespace, use = stores.namespace, stores.use
-    bounds: dict[str, Any] = {"after": position.after, "documents": PAGE_DOCUMENTS, "chunks": chunks}
-    if position.phase == DOCUMENTS:
+    bounds: dict[str, Any] = {"after": position.after or "", "documents": PAGE_DOCUMENTS, "chunks": chunks}
+    if position.phase != VECTORS:
         with unit_of_work(use.mysql) as work:
             page = stores.rows(work.connection).page(namespace, **bounds)
         return page, page[0]

@@ -19,6 +19,7 @@ import orjson
 import redis
 from pydantic import TypeAdapter
 
+from chordwise.contract.tenant import AuditEntry
 from pipeline.database.engines import redis_errors
 from pipeline.database.redis_memory import NEARLY_FULL, UNLIMITED, ReadMemory
 from pipeline.deadline import Deadline
@@ -39,7 +40,6 @@ from pipeline.tenants.answer_memory_store import (
     answer_limit,
     too_many_answers,
 )
-from pipeline.tenants.audit import AuditRow
 from pipeline.tenants.audit_store import MOST_WAITING, NOTE, list_key, packed
 
 QUERY: TypeAdapter[Query] = TypeAdapter(Query)
@@ -324,7 +324,7 @@ class Queries:
         answer: bytes,
         *,
         status: str = "succeeded",
-        note: AuditRow | None = None,
+        note: AuditEntry | None = None,
         keep: bool = False,
         trace: bytes | None = None,
     ) -> bool:
@@ -333,7 +333,7 @@ class Queries:
         with redis_errors():
             return bool(self._redis.eval(*self._answering(query, answer, status, note, keep, trace)))
 
-    def open_answered(self, query: Query, answer: bytes, *, note: AuditRow) -> None:
+    def open_answered(self, query: Query, answer: bytes, *, note: AuditEntry) -> None:
         """Store a query together with its answer, in one round trip, or the answer alone to one that is open. Raises as `open`
         does."""
         with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
@@ -390,7 +390,7 @@ class Queries:
         query: Query,
         answer: bytes,
         status: str,
-        note: AuditRow | None,
+        note: AuditEntry | None,
         keep: bool = False,
         trace: bytes | None = None,
     ) -> tuple[Any, ...]:

@@ -1,36 +1,22 @@
-"""An entry of a tenant's list of kept traces, and a filter on the list."""
+"""A filter on the list of a tenant's kept traces."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
-from chordwise.contract.explanation import TraceMark
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceEntry:
-    """An entry of the list. ``asked_at``: seconds since the epoch; ``marks``: why it is kept; ``total_ms``: from the
-    request to the answer; ``text``: the beginning of the question."""
-
-    query_id: str
-    asked_at: float
-    text: str
-    namespaces: tuple[str, ...]
-    profile: str
-    marks: tuple[TraceMark, ...]
-    total_ms: float
-    chunks: int
+from chordwise.contract.explanation import TraceMark, TraceSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceFilter:
-    """A filter on entries; ``since`` is inclusive, ``until`` exclusive, in seconds since the epoch."""
+    """A filter on entries; ``since`` is inclusive, ``until`` exclusive."""
 
     mark: TraceMark | None = None
     namespace: str | None = None
     profile: str | None = None
-    since: float | None = None
-    until: float | None = None
+    since: datetime | None = None
+    until: datetime | None = None
 
-    def matches(self, entry: TraceEntry) -> bool:
+    def matches(self, entry: TraceSummary) -> bool:
         """Return whether an entry of the right time matches."""
         return (
             (self.mark is None or self.mark in entry.marks)

@@ -4,11 +4,13 @@ hash of its own with the query, so that it can be read and asked again after the
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any, Final
 
 import orjson
 import redis
 
+from chordwise.contract.explanation import TraceSummary
 from pipeline.database.engines import redis_errors
 from pipeline.database.redis_memory import UNLIMITED, ReadMemory
 from pipeline.query.query_store import (
@@ -21,7 +23,7 @@ from pipeline.query.query_store import (
     traces_key,
 )
 from pipeline.query.request import Query
-from pipeline.query.trace_entry import TraceEntry, TraceFilter
+from pipeline.query.trace_entry import TraceFilter
 from pipeline.records import QueryId, TenantId
 from pipeline.tenants.answer_memory_store import LEAST_KEPT_S
 
@@ -86,7 +88,7 @@ class KeptTraces:
         self._ttl_s = ttl_s
         self._requested_ttl_s = requested_ttl_s
 
-    def keep(self, entry: TraceEntry, query: Query, trace: bytes) -> None:
+    def keep(self, entry: TraceSummary, query: Query, trace: bytes) -> None:
         """Keep a trace and list it, unless the query was deleted. An empty ``trace`` is stored already."""
         query_id, memory = QueryId(entry.query_id), self._memory()
         if memory.is_nearly_full:
@@ -99,7 +101,7 @@ class KeptTraces:
                 traces_key(self._tenant_id),
                 trace_entries_key(self._tenant_id),
                 query_key(self._tenant_id, query_id),
-                f"{entry.asked_at:.6f}",
+                _score(entry.asked_at),
                 query_id,
                 str(self._most),
                 str(memory.scaled(self._ttl_s, LEAST_KEPT_S)),
@@ -111,9 +113,9 @@ class KeptTraces:
                 str(self._most_bytes),
             )
 
-    def page(self, chosen: TraceFilter, *, before: tuple[float, str] | None, limit: int) -> list[TraceEntry]:
+    def page(self, chosen: TraceFilter, *, before: tuple[datetime, str] | None, limit: int) -> list[TraceSummary]:
         """Return entries older than the (asked_at, query_id) cursor, newest first."""
-        entries: list[TraceEntry] = []
+        entries: list[TraceSummary] = []
         for entry in self._listed(chosen, before):
             if chosen.matches(entry):
                 entries.append(entry)
@@ -135,12 +137,12 @@ class KeptTraces:
             value: bytes | None = self._redis.hget(trace_key(self._tenant_id, query_id), name)  # type: ignore[assignment]
         return value
 
-    def _listed(self, chosen: TraceFilter, before: tuple[float, str] | None) -> Iterator[TraceEntry]:
+    def _listed(self, chosen: TraceFilter, before: tuple[datetime, str] | None) -> Iterator[TraceSummary]:
         """Yield the entries of the filter's time, newest first; equal times in the descending order of ids."""
-        latest = "+inf" if chosen.until is None else f"({chosen.until:.6f}"
+        latest = "+inf" if chosen.until is None else f"({_score(chosen.until)}"
         if before is not None and (chosen.until is None or before[0] < chosen.until):
-            latest = f"{before[0]:.6f}"
-        oldest = max(chosen.since or 0.0, time.time() - self._ttl_s)
+            latest = _score(before[0])
+        oldest = max(0.0 if chosen.since is None else chosen.since.timestamp(), time.time() - self._ttl_s)
         offset = 0
         while True:
             with redis_errors():
@@ -157,5 +159,10 @@ class KeptTraces:
             offset += _READ_AT_ONCE
 
 
-def _entry(row: dict[str, Any]) -> TraceEntry:
-    return TraceEntry(**row | {"namespaces": tuple(row["namespaces"]), "marks": tuple(row["marks"])})
+def _score(moment: datetime) -> str:
+    return f"{moment.timestamp():.6f}"
+
+
+def _entry(row: dict[str, Any]) -> TraceSummary:
+    lists = {name: tuple(row[name]) for name in ("namespaces", "marks")}
+    return TraceSummary(**row | lists | {"asked_at": datetime.fromisoformat(row["asked_at"])})

@@ -13,6 +13,7 @@ from typing import Final
 
 import structlog
 
+from chordwise.contract.tenant import AuditEntry
 from pipeline.answer.result import Answer
 from pipeline.channels.channel import Channel
 from pipeline.channels.semantic_channel import SemanticChannel
@@ -38,7 +39,6 @@ from pipeline.retrieval.compose import render
 from pipeline.retrieval.record_search import search_row
 from pipeline.retrieval.reuse_answer import filtered_by_readers
 from pipeline.retrieval.understand import understand_at_once
-from pipeline.tenants.audit import AuditRow
 from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.namespace_store import Namespaces
 from pipeline.threads import start_call
@@ -98,7 +98,7 @@ class _Slice:
     def _begin(self) -> None:
         """Begin a transaction's worth of outcomes: answers with their audit, None for one that repeats another; failures;
         and those not ended after all, with the seconds until the next attempt and whether this one counts."""
-        self._answers: dict[ItemClaim, tuple[bytes, AuditRow] | None] = {}
+        self._answers: dict[ItemClaim, tuple[bytes, AuditEntry] | None] = {}
         self._failed: dict[ItemClaim, tuple[str, str, FailureReason]] = {}
         self._later: dict[ItemClaim, tuple[float, str, str, bool]] = {}
         self._due = Deadline.after(_WRITTEN_AFTER_S)

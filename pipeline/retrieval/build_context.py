@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from chordwise.contract.answer import AnswerContext, Citation, Entity
 from chordwise.contract.entity import EntityShape
 from pipeline.answer.mask_answers import masked_texts, masked_value
-from pipeline.answer.result import AnswerContext
 from pipeline.chunking.strategies.question_answer import pair_of
 from pipeline.chunking.tokens import count_tokens
 from pipeline.database.unit_of_work import reading
@@ -17,7 +17,7 @@ from pipeline.entities.entity import name_key
 from pipeline.entities.entity_store import Entities
 from pipeline.models.tokenizer import fewest_tokens
 from pipeline.query.plan import ContextOptions
-from pipeline.query.request import Query
+from pipeline.query.request import Query, copied
 from pipeline.ranking.hits import Hydrated
 from pipeline.records import ChunkId
 from pipeline.resources import Resources
@@ -186,7 +186,7 @@ def join_passages(
     citations = tuple(
         _citation(passage.hit, number) for number, (passage, _) in enumerate(taken[: len(pieces)], start=1)
     )
-    return AnswerContext(text=text, token_count=total, citations=citations)
+    return AnswerContext(text=text, token_count=total, citations=citations, entities=())
 
 
 def _is_contained(passage: ContextPassage, taken: Iterable[tuple[ContextPassage, str]]) -> bool:
@@ -212,21 +212,15 @@ def _joined(pieces: list[str], separator: str, max_tokens: int, count: Callable[
     return "", 0
 
 
-def _citation(hit: Hydrated, number: int) -> dict[str, Any]:
-    return {
-        "marker": f"[{number}]",
-        "chunk_id": hit.chunk_id,
-        "document_id": hit.document_id,
-        "namespace": hit.namespace,
-        "start": hit.start,
-        "end": hit.end,
-        "page": hit.page,
-        "page_start": hit.page,
-        "page_end": hit.page if hit.page_end is None else hit.page_end,
-        "title": hit.title,
-        "source_uri": hit.source_uri,
-        "edited": hit.reworded,
-    }
+def _citation(hit: Hydrated, number: int) -> Citation:
+    return copied(
+        Citation,
+        hit,
+        marker=f"[{number}]",
+        page_start=hit.page,
+        page_end=hit.page if hit.page_end is None else hit.page_end,
+        edited=hit.reworded,
+    )
 
 
 def _header(hit: Hydrated, options: ContextOptions, number: int) -> str:
@@ -282,7 +276,7 @@ def answer_context(
     more = {name: text for name, text in (widened or {}).items() if 2 * count(text) <= options.max_tokens}
     passages = (_passage(hit, options, more.get(hit.chunk_id)) for hit in hits)
     context = join_passages(passages, options, count=count, fewest=fewest)
-    return replace(context, entities=tuple(entities))
+    return replace(context, entities=tuple(Entity(**state) for state in entities))
 
 
 def _passage(hit: Hydrated, options: ContextOptions, more: str | None) -> ContextPassage:

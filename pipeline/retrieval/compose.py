@@ -9,17 +9,10 @@ from typing import Any
 import orjson
 import structlog
 
-from chordwise.contract.answer import AnswerChunk, Stats
+from chordwise.contract.answer import AnswerChunk, AnswerContext, Stats
 from pipeline.answer.highlights import highlight
 from pipeline.answer.mask_answers import masked
-from pipeline.answer.result import (
-    Answer,
-    AnswerContext,
-    answer_chunks,
-    problem_of,
-    source_share,
-    understood,
-)
+from pipeline.answer.result import Answer, answer_chunks, problem_of, source_share, understood
 from pipeline.channels.channel import Channel
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.keyword.terms import query_terms
@@ -43,7 +36,7 @@ from pipeline.retrieval.understand import expand_query
 
 log = structlog.get_logger(__name__)
 
-_NOTHING = AnswerContext(text="", token_count=0, citations=())
+_NOTHING = AnswerContext(text="", token_count=0, citations=(), entities=())
 _ON_REQUEST = ("context", "highlights", "facets", "groups")  # fields that an answer has only if the query asks for them
 
 

@@ -6,6 +6,7 @@ from typing import Final
 import structlog
 from pydantic import SecretStr
 
+from chordwise.contract.tenant import AuditEntry
 from pipeline.answer.result import Answer, outcome
 from pipeline.database.engines import redis_errors
 from pipeline.database.rows import now
@@ -15,7 +16,7 @@ from pipeline.query.request import Query
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.measure import answer_fields
-from pipeline.tenants.audit import AuditRow, query_hash
+from pipeline.tenants.audit import query_hash
 from pipeline.tenants.audit_store import MOST_IDS, SEARCH, WAITING, Audit, AuditQueue, tenants_with_audit, unpacked
 from pipeline.tenants.tenant_store import Tenants
 
@@ -33,13 +34,14 @@ _AUDITED_FIELDS: Final = (
 )
 
 
-def search_row(query: Query, answer: Answer, use: Resources) -> AuditRow:
+def search_row(query: Query, answer: Answer, use: Resources) -> AuditEntry:
     """Return the audit row of an answered search. Its id is the query's, so that a search is recorded once."""
     fields = answer_fields(query, answer)
     secret: SecretStr | None = use.settings.secret_key
     documents = tuple(dict.fromkeys(chunk.document_id for chunk in answer.chunks))
-    return AuditRow(
+    return AuditEntry(
         audit_id=query.query_id,
+        tenant_id=query.tenant_id,
         at=datetime.now(UTC),
         action=SEARCH,
         actor=query.asked_by,

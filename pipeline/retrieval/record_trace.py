@@ -3,19 +3,20 @@
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 import orjson
 import structlog
 
 from chordwise.contract.answer import AnswerChunk
-from chordwise.contract.explanation import TraceMark
+from chordwise.contract.explanation import TraceMark, TraceSummary
 from pipeline.answer.ended_query import SLOW_MS
 from pipeline.answer.result import Answer, outcome
 from pipeline.outages import tolerate_outage
 from pipeline.query.plan import plan_as_json
 from pipeline.query.request import Envelope, Query, filters_as_sent
-from pipeline.query.trace_entry import TraceEntry, TraceFilter
+from pipeline.query.trace_entry import TraceFilter
 from pipeline.ranking.fusion import Contribution
 from pipeline.ranking.hits import Hit
 from pipeline.records import ChannelName, QueryId, TenantId
@@ -48,9 +49,9 @@ def keep_trace(arrived: Arrived, answer: Answer, use: Resources) -> None:
     marks = marks_of(query, answer, slow_ms=SLOW_MS, sample_percent=_SAMPLE_PERCENT)
     if not marks:
         return
-    entry = TraceEntry(
+    entry = TraceSummary(
         query_id=query.query_id,
-        asked_at=round(query.created_at, 6),  # as a cursor has it
+        asked_at=datetime.fromtimestamp(query.created_at, UTC),
         text=query.query_text[:_TEXT_SHOWN],
         namespaces=query.namespaces,
         profile=query.profile,
@@ -88,8 +89,8 @@ def trace_of_query(tenant_id: TenantId, query_id: QueryId, use: Resources) -> di
 
 
 def list_traces(
-    tenant_id: TenantId, chosen: TraceFilter, before: tuple[float, str] | None, limit: int, use: Resources
-) -> list[TraceEntry]:
+    tenant_id: TenantId, chosen: TraceFilter, before: tuple[datetime, str] | None, limit: int, use: Resources
+) -> list[TraceSummary]:
     """Return the kept traces older than the (asked_at, query_id) cursor, newest first."""
     return use.traces(tenant_id).page(chosen, before=before, limit=limit)
 

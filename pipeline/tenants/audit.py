@@ -1,33 +1,13 @@
-"""The records of the audit, and the actor on whose behalf the present code runs."""
+"""A filter on the audit, and the actor on whose behalf the present code runs."""
 
 import hashlib
 import hmac
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from chordwise.contract.tenant import AuditActor
 from pipeline.records import TenantId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditRow:
-    """One action. ``ids``: the first hundred found or written; ``count``: all. ``query_hash``: equal for equal
-    questions; ``query_text``: only if the installation stores it."""
-
-    audit_id: str
-    at: datetime
-    action: str
-    actor: AuditActor = field(default_factory=AuditActor)
-    request_id: str = ""
-    namespaces: tuple[str, ...] = ()
-    ids: tuple[str, ...] = ()
-    count: int = 0
-    status: str = "succeeded"
-    query_hash: str | None = None
-    query_text: str | None = None
-    detail: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,13 +15,13 @@ import orjson
 import redis
 from sqlalchemy import select
 
-from chordwise.contract.tenant import AuditActor
+from chordwise.contract.tenant import AuditActor, AuditEntry
 from pipeline.database.engines import redis_errors
 from pipeline.database.mysql_tables import audit
 from pipeline.database.rows import TenantStore, follows, insert_many, now, record_of, to_json, to_naive
 from pipeline.database.statements import TenantsWith, sql
 from pipeline.records import TenantId
-from pipeline.tenants.audit import AuditFilter, AuditRow, acting
+from pipeline.tenants.audit import AuditFilter, acting
 
 MOST_COMPARED = 200_000  # newest searches that are read to compare an experiment's arms: about a second's work
 MOST_IDS = 100  # ids in one row; `count` is of all
@@ -43,9 +43,10 @@ class Audit(TenantStore):
     ) -> None:
         """Record a write in the transaction that makes it. The actor comes from the context (``act_as``)."""
         actor, request_id = acting()
-        row = AuditRow(
+        row = AuditEntry(
             audit_id=str(uuid.uuid4()),
             at=now(),
+            tenant_id=self._tenant_id,
             action=action,
             actor=actor,
             request_id=request_id,
@@ -56,7 +57,7 @@ class Audit(TenantStore):
         )
         self.add([row])
 
-    def add(self, rows: Sequence[AuditRow]) -> None:
+    def add(self, rows: Sequence[AuditEntry]) -> None:
         """Store these rows; existing ones stay as they are."""
         insert_many(
             self._connection,
@@ -83,7 +84,7 @@ class Audit(TenantStore):
             ],
         )
 
-    def page(self, chosen: AuditFilter, *, before: tuple[datetime, str] | None, limit: int) -> list[AuditRow]:
+    def page(self, chosen: AuditFilter, *, before: tuple[datetime, str] | None, limit: int) -> list[AuditEntry]:
         """Return rows, newest first, before the given position."""
         at, audit_id = audit.c.at, audit.c.audit_id
         statement = select(audit).where(self._own(audit)).order_by(at.desc(), audit_id.desc()).limit(limit)
@@ -118,9 +119,9 @@ class Audit(TenantStore):
 tenants_with_audit = TenantsWith("SELECT DISTINCT tenant_id FROM audit")
 
 
-def _row(row: Any) -> AuditRow:
+def _row(row: Any) -> AuditEntry:
     return record_of(
-        AuditRow,
+        AuditEntry,
         row,
         actor=AuditActor(key_id=row.key_id, key_name=row.key_name, scopes=tuple(row.scopes.split())),
         namespaces=tuple(json.loads(row.namespaces)),
@@ -192,14 +193,14 @@ def list_key(tenant_id: TenantId) -> str:
     return f"{tenant_id}:audit"
 
 
-def packed(row: AuditRow) -> bytes:
+def packed(row: AuditEntry) -> bytes:
     """Return a row as it waits in Redis."""
     columns = {field.name: getattr(row, field.name) for field in fields(row)}
     converted = {"at": row.at.isoformat(), "actor": astuple(row.actor)}
     return orjson.dumps(columns | converted, option=orjson.OPT_NON_STR_KEYS)
 
 
-def unpacked(raw: bytes) -> AuditRow:
+def unpacked(raw: bytes) -> AuditEntry:
     """Return the row that `packed` wrote."""
     columns: dict[str, Any] = orjson.loads(raw)
     key_id, key_name, scopes = columns["actor"]
@@ -209,7 +210,7 @@ def unpacked(raw: bytes) -> AuditRow:
         "namespaces": tuple(columns["namespaces"]),
         "ids": tuple(columns["ids"]),
     }
-    return AuditRow(**columns | converted)
+    return AuditEntry(**columns | converted)
 
 
 class AuditQueue:

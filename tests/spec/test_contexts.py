@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -69,7 +71,7 @@ class DescribeStoryContext:
             "[来源：第3章，故事时间：1200]\n林远进城。\n\n---\n\n[来源：第4章，故事时间：1300]\nThe gate was shut."
         )
         assert context.token_count == count_tokens(context.text)
-        assert [cited["marker"] for cited in context.citations] == ["[1]", "[2]"]
+        assert [cited.marker for cited in context.citations] == ["[1]", "[2]"]
 
     def it_counts_headers_and_separators(self):
         pairs = [(chunk(n, "城" * 10, document_id=n), {"chapter_id": "3", "story_time": 1}) for n in "ab"]
@@ -82,7 +84,7 @@ class DescribeStoryContext:
     def it_skips_or_stops_at_what_does_not_fit(self, over_budget, cited):
         pairs = [(chunk(n, text, document_id=n), {}) for n, text in (("a", "短"), ("b", "长" * 90), ("c", "短"))]
         context = read(*pairs, header="none", max_tokens=20, over_budget=over_budget)
-        assert [each["chunk_id"] for each in context.citations] == cited
+        assert [each.chunk_id for each in context.citations] == cited
 
     def it_is_empty_for_no_passages(self):
         context = read(header="story")
@@ -129,20 +131,20 @@ class DescribeWhatIsReadWithAHit:
         more = {name: f"hit {name} " + "word " * 20 for name in "abc"}
         context = read(*pairs, widened=more, header="none", format="text", max_tokens=46)
         assert context.text.split("\n\n") == [more["a"].strip(), "hit b", "hit c"] or context.token_count <= 46
-        assert [each["chunk_id"] for each in context.citations] == ["a", "b", "c"]
+        assert [each.chunk_id for each in context.citations] == ["a", "b", "c"]
 
     def it_repeats_a_sibling_only_if_the_parent_was_left_out(self):
         parent = "one two three. " * 3 + "child a child b"
         pairs = [(chunk("a", "child a"), {}), (chunk("b", "child b"), {})]
         read_together = read(*pairs, widened={"a": parent, "b": parent}, max_tokens=200)
-        assert [each["chunk_id"] for each in read_together.citations] == ["a"]
+        assert [each.chunk_id for each in read_together.citations] == ["a"]
         apart = read(*pairs, widened={"a": parent, "b": parent}, max_tokens=30)
-        assert [each["chunk_id"] for each in apart.citations] == ["a", "b"]
+        assert [each.chunk_id for each in apart.citations] == ["a", "b"]
 
     def it_cites_where_the_hit_stands(self):
         place = {"page": 7, "start": 10, "end": 17, "source_uri": "https://example.com/a.pdf"}
         (citation,) = read((chunk("a", "child a", title="Guide"), place)).citations
-        assert citation == {
+        assert asdict(citation) == {
             "marker": "[1]", "chunk_id": "a", "document_id": "d", "namespace": "n", "title": "Guide", **place,
             "page_start": 7, "page_end": 7, "edited": False,
         }  # fmt: skip
@@ -185,7 +187,7 @@ class DescribeLaws:
     def it_never_overspends_and_counts_exactly(self, offered, budget, style, header, over_budget, count):
         context = joined(offered, max_tokens=budget, style=style, header=header, over_budget=over_budget, count=count)
         assert context.token_count == count(context.text) <= budget
-        assert [cited["marker"] for cited in context.citations] == [f"[{n + 1}]" for n in range(len(context.citations))]
+        assert [cited.marker for cited in context.citations] == [f"[{n + 1}]" for n in range(len(context.citations))]
         assert bool(context.text) == bool(context.citations)
 
     @settings(max_examples=30)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.setting_names import OF_OTHERS, REMOVED, flaw_of_names
+from pipeline.setting_names import OF_OTHERS, flaw_of_names
 from pipeline.settings import NAMES
 
 ROOT = Path(__file__).parents[2]
@@ -35,11 +35,6 @@ class DescribeAMisspeltSetting:
 
     def it_is_named_without_one_where_none_is_near(self):
         assert flaw("CHORDWISE_FOO").startswith("CHORDWISE_FOO is not a setting of this release")
-
-    @pytest.mark.parametrize("name", sorted(REMOVED))
-    def it_may_be_one_of_an_earlier_release(self, name):
-        assert "is no longer a setting, because" in flaw(name)
-        assert name not in NAMES
 
     @pytest.mark.parametrize(
         "name",

@@ -1,8 +1,8 @@
 """The functions behind the MCP tools and resources: calls of the interface with agents' arguments and results."""
 
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, get_type_hints
 from urllib.parse import quote
@@ -22,10 +22,9 @@ from api_gateway.resources.jobs import parse_job_id, until_finished, view_of
 from api_gateway.resources.retrieval.explanations import explanation, not_answered, parse_chunk_id
 from api_gateway.resources.retrieval.queries import parse_query_id, require_own_query
 from api_gateway.resources.route_parts import existing, parse
-from api_gateway.resources.shapes import document_json, renamed_json
+from api_gateway.resources.shapes import document_json
 from chordwise.contract.document import COMPARED
 from pipeline.administration import list_documents
-from pipeline.administration.call_store import read_view
 from pipeline.administration.list_documents import read_passages
 from pipeline.answer.mask_answers import masked_value
 from pipeline.documents.clean_text import joined
@@ -184,7 +183,7 @@ async def ingest(caller: Caller, arguments: tool_shapes.IngestIn) -> dict[str, A
     body = orjson.dumps(arguments.model_dump(mode="json", exclude_none=True))
     accepted = await caller.gateway.run_heavy(accept_body, caller, body)
     caller.gateway.namespaces.forget(caller.tenant_id, Namespace(arguments.namespace))
-    return {"job_id": accepted.job_id, "status": "queued", "total": accepted.total, "renamed": renamed_json(accepted)}
+    return {"job_id": accepted.job_id, "status": "queued", "total": accepted.total, "renamed": accepted.renamed}
 
 
 @tool(
@@ -258,11 +257,8 @@ async def namespace(caller: Caller, name: str) -> dict[str, Any]:
     valid_name = Namespace(parse(tidy_namespace, name, not_found))
     await caller.gateway.namespaces.require(caller.tenant_id, [valid_name])
     selection = DocumentSelection(namespace=valid_name)
-
-    def read(documents: DocumentViews) -> Sequence[DocumentView]:
-        return documents.views(selection, reads_as=caller.reads_as, limit=_DOCUMENTS_SHOWN + 1)
-
-    views = await caller.gateway.run(read_view, DocumentViews, caller.tenant_id, caller.use, read)
+    read = partial(DocumentViews.views, reads_as=caller.reads_as, limit=_DOCUMENTS_SHOWN + 1)
+    views = await caller.gateway.run(caller.read, DocumentViews, read, selection)
     documents = [
         {"id": found_id(valid_name, view.document_id), "title": view.fields.title, "chunks": view.chunk_count}
         for view in views[:_DOCUMENTS_SHOWN]
@@ -273,8 +269,7 @@ async def namespace(caller: Caller, name: str) -> dict[str, Any]:
 def job(caller: Caller, job_id: str) -> dict[str, Any]:
     """Return a job's progress. Raises Problem(404)."""
     view = view_of(caller, parse_job_id(job_id))
-    errors = [asdict(error) for error in view.errors[:_JOB_ERRORS]]
-    return {**{name: getattr(view, name) for name in _JOB_FIELDS}, "errors": errors}
+    return {**{name: getattr(view, name) for name in _JOB_FIELDS}, "errors": view.errors[:_JOB_ERRORS]}
 
 
 def fetched(arguments: tool_shapes.FetchIn, caller: Caller, *, hide: Collection[MaskedKind]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import binascii
 import dataclasses
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -16,7 +16,7 @@ from api_gateway.http import cursors, fields
 from api_gateway.http.bodies import flaws_in, limited, require_identity
 from api_gateway.http.caller import Caller, FullReader, JobReader, Writer
 from api_gateway.http.fields import Shape
-from api_gateway.http.problems import Problem, invalid, places, pointer
+from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response
 from api_gateway.http.route_descriptions import Cursor, Parameter, route
 from api_gateway.resources.ingestion.uploads import nameable, require_few_enough
@@ -105,7 +105,7 @@ def _entry(part: Part, document: Enclosed, where: str, most_bytes: int) -> Uploa
     described = dict(document.description)
     flaw = next(flaws_in(described), None)
     if flaw is not None:
-        return _refused(described, f"{where}{pointer(flaw.path)}", flaw.detail)
+        return _refused(described, f"{where}{flaw['pointer']}", flaw["detail"])
     try:
         sent = CarriedDocument.model_validate(described)
     except ValidationError as error:
@@ -191,16 +191,6 @@ def require_addressable(namespace: str) -> None:
         fields.addressable(namespace)
     except ValueError as error:
         raise invalid([{"pointer": "/namespace", "in": "path", "detail": str(error)}]) from None
-
-
-def part_answer(status: PartStatus, part: ImportedPart, import_id: str, namespace: str) -> dict[str, Any]:
-    """Convert the outcome of a part to its JSON form."""
-    return {"import_id": import_id, "namespace": namespace, "status": status, **asdict(part)}
-
-
-def import_answer(parts: Sequence[ImportedPart], import_id: str, namespace: str) -> dict[str, Any]:
-    """Return the received parts, as they are sent."""
-    return {"import_id": import_id, "namespace": namespace, "parts": [asdict(part) for part in parts]}
 
 
 router = APIRouter(tags=["namespaces"])
@@ -309,7 +299,8 @@ async def import_part(
         raise Problem(409, "import_part_differs", detail)
     status = 202 if outcome == "accepted" else 200
     location = {"Location": f"/v1/jobs/{received.job_id}"}
-    return json_response(part_answer(outcome, received, import_id, namespace), status=status, headers=location)
+    answer = {"import_id": import_id, "namespace": namespace, "status": outcome, **asdict(received)}
+    return json_response(answer, status=status, headers=location)
 
 
 @router.get(
@@ -319,7 +310,8 @@ async def import_part(
 async def get_import(caller: JobReader, namespace: Name, import_id: ImportId) -> Response:
     """List the received parts. All others have to be sent, or sent again."""
     parts = await caller.gateway.run(parts_of, caller.tenant_id, namespace, import_id, caller.use)
-    return json_response(import_answer(existing(parts or None, _not_found(import_id)), import_id, namespace))
+    received = existing(parts or None, _not_found(import_id))
+    return json_response({"import_id": import_id, "namespace": namespace, "parts": received})
 
 
 @router.delete(

@@ -31,7 +31,6 @@ from api_gateway.resources.shapes import (
 from chordwise.contract.document import Document, GenerationList
 from chordwise.contract.job import JobAccepted
 from pipeline.administration import list_documents as owned_documents
-from pipeline.administration.call_store import read_view
 from pipeline.administration.delete_documents import delete_document
 from pipeline.documents.document_view_store import DocumentViews
 from pipeline.documents.document_views import DocumentOrder, DocumentSelection, DocumentStatus, DocumentView, OwnedChunk
@@ -148,13 +147,10 @@ async def list_documents(
     )
     kind, *types = ("documents", str, str) if order_by == "document_id" else (f"documents:{order_by}", str, str, str)
     after = cursors.decode(cursor, kind, *types)
-
-    def read(documents: DocumentViews) -> Sequence[DocumentView]:
-        return documents.views(selection, reads_as=caller.reads_as, after=after, limit=limit + 1)
-
-    views = await caller.gateway.run(read_view, DocumentViews, caller.tenant_id, caller.use, read)
+    read = partial(DocumentViews.views, reads_as=caller.reads_as, after=after, limit=limit + 1)
+    views = await caller.gateway.run(caller.read, DocumentViews, read, selection)
     send = partial(document_json, reads_as=caller.reads_as)
-    return send_page(views, limit, send, kind, lambda view: view.position(order_by))
+    return send_page(views, limit, kind, lambda view: view.position(order_by), send)
 
 
 @router.get("/v1/documents/{document_id}", **route("Get a document", Document, "The document, without its text.", 404))
@@ -203,18 +199,12 @@ async def list_chunks(
         )
 
     rows = await caller.gateway.run(read)
-    return send_page(rows, limit, lambda row: of_document(*row), "chunks", lambda row: row[0].position[1:])
+    return send_page(rows, limit, "chunks", lambda row: row[0].position[1:], lambda row: of_document(*row))
 
 
 def find(caller: Caller, namespace: Namespace, document_id: DocumentId) -> DocumentView:
     """Return the document. Blocking. Raises Problem 404."""
-    tenant_id, use = caller.tenant_id, caller.use
-    view: DocumentView | None = read_view(
-        DocumentViews,
-        tenant_id,
-        use,
-        lambda documents: documents.view(namespace, document_id, reads_as=caller.reads_as),
-    )
+    view = caller.read(DocumentViews, DocumentViews.view, namespace, document_id, reads_as=caller.reads_as)
     return existing(view, not_found(document_id))
 
 

@@ -12,7 +12,7 @@ from pydantic.json_schema import WithJsonSchema
 from api_gateway.http.auth import Requires, require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
 from api_gateway.http.caller import Caller, FullReader, Writer
-from api_gateway.http.fields import NamespaceParameter, NewNamespaceName, Shape, TenantWire, shown
+from api_gateway.http.fields import NamespaceParameter, NewNamespaceName, Shape, TenantWire
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer, printable
 from api_gateway.http.responses import json_response
@@ -29,7 +29,7 @@ from api_gateway.resources.route_parts import (
     media_type_of_body,
     validated,
 )
-from chordwise.contract.example import BookFlaw, BookStatistics, ExamplesVerification
+from chordwise.contract.example import BookFlaw, BookStatistics, ExampleStatistics, ExamplesVerification
 from pipeline.administration.list_documents import count_examples, verify_import
 from pipeline.errors import UnsupportedMediaType
 from pipeline.examples.example import LENGTHS, Category, Spread, Stored, summed
@@ -63,41 +63,6 @@ class ExamplesReport(Shape):
     errors_total: int
     warnings: list[BookFlaw]
     warnings_total: int
-
-
-class Lengths(Shape):
-    """Characters of the searched text: both parts of an example. `up_to` counts examples by the first of these lengths
-    that they do not exceed."""
-
-    shortest: int
-    longest: int
-    mean: float
-    up_to: dict[str, int]
-
-
-class StoredCategory(Shape):
-    """Examples of one category that searches can find."""
-
-    examples: int
-    grades: dict[str, int]
-    tags: dict[str, int]
-    lengths: Lengths | None
-
-
-class Duplicates(Shape):
-    """Examples of one category with the same text. `surplus`: how many are redundant; `groups` are the first 20."""
-
-    surplus: int
-    groups: list[list[str]]
-
-
-class ExampleStatistics(Shape):
-    """The example library of a namespace."""
-
-    namespace: str
-    total: StoredCategory
-    categories: dict[Literal["qa", "record", "query", "greeting"], StoredCategory]
-    duplicates: Duplicates
 
 
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
@@ -305,8 +270,5 @@ async def verification(
 
     parsed_id = parse_job_id(job_id)
 
-    def read() -> dict[str, Any]:
-        result = verify_import(caller.tenant_id, caller.use, parsed_id, sample=sample)
-        return shown(ExamplesVerification, existing(result, job_not_found()))
-
-    return json_response(await caller.gateway.run_heavy(read))
+    result = await caller.gateway.run_heavy(verify_import, caller.tenant_id, caller.use, parsed_id, sample=sample)
+    return json_response(existing(result, job_not_found()))

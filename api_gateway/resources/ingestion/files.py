@@ -87,7 +87,7 @@ def to_form(fields: Sequence[tuple[str, str]]) -> FilesForm:
             values[name] = text
     flaw = next(flaws_in(values), None)
     if flaw is not None:
-        raise invalid([{"pointer": pointer(flaw.path), "detail": flaw.detail}])
+        raise invalid([flaw])
     return validated(FilesForm, values)
 
 

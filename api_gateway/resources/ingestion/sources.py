@@ -1,6 +1,6 @@
 """Sources of documents: list and read them."""
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
@@ -8,14 +8,13 @@ from pydantic import AfterValidator
 
 from api_gateway.http import cursors
 from api_gateway.http.caller import Caller, FullReader
-from api_gateway.http.fields import NamespaceParameter, shown, tidy_document_id
+from api_gateway.http.fields import NamespaceParameter, tidy_document_id
 from api_gateway.http.problems import Problem, quoted
 from api_gateway.http.request_context import SLASH
 from api_gateway.http.responses import json_response
 from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, route
 from api_gateway.resources.route_parts import Page, existing, parse, send_page
 from chordwise.contract.source import SourceInfo
-from pipeline.administration.call_store import read_view
 from pipeline.document_sources import SourceKind
 from pipeline.documents.document_view_store import SourceViews
 from pipeline.records import Namespace
@@ -52,12 +51,9 @@ async def list_sources(
 ) -> Response:
     """List sources that are followed, or have a document that is searchable or being ingested."""
     after = cursors.decode(cursor, "sources", str)
-
-    def read(sources: SourceViews) -> Sequence[SourceInfo]:
-        return sources.page(namespace, kind=kind, after=after[0] if after else "", limit=limit + 1)
-
-    views = await caller.gateway.run(read_view, SourceViews, caller.tenant_id, caller.use, read)
-    return send_page(views, limit, lambda view: shown(SourceInfo, view), "sources", lambda view: (view.source_id,))
+    read = partial(SourceViews.page, kind=kind, after=after[0] if after else "", limit=limit + 1)
+    views = await caller.gateway.run(caller.read, SourceViews, read, namespace)
+    return send_page(views, limit, "sources", lambda view: (view.source_id,))
 
 
 @router.get(
@@ -70,9 +66,5 @@ async def get_source(caller: FullReader, source_id: Id, namespace: InNamespace) 
 
 async def source_view(caller: Caller, namespace: Namespace, source_id: str) -> SourceInfo:
     """Return a source with its counts. Raises Problem(404)."""
-
-    def read(sources: SourceViews) -> SourceInfo | None:
-        return sources.one(namespace, source_id)
-
-    view = await caller.gateway.run(read_view, SourceViews, caller.tenant_id, caller.use, read)
+    view = await caller.gateway.run(caller.read, SourceViews, SourceViews.one, namespace, source_id)
     return existing(view, not_found(source_id))

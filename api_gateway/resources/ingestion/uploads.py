@@ -16,7 +16,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 from api_gateway.http import fields
 from api_gateway.http.bodies import Decoded, flaws_in, refuse_flaws
 from api_gateway.http.fields import TenantWire, Wire
-from api_gateway.http.problems import LONGEST_POINTER, MOST_ERRORS, Problem, invalid, places, pointer
+from api_gateway.http.problems import LONGEST_POINTER, MOST_ERRORS, Problem, invalid, places
 from api_gateway.resources.ingestion.content import BadSource, Content, SourceIn, content_of
 from api_gateway.resources.route_parts import decode_own, validated
 from chordwise.contract.job import JobError
@@ -204,7 +204,7 @@ class Intake:
         if self._suspicious and isinstance(value, dict | list):
             flaw = next(flaws_in(value), None)
             if flaw is not None:
-                return self._invalid(value, where, [{"pointer": pointer(flaw.path), "detail": flaw.detail}])
+                return self._invalid(value, where, [flaw])
         try:
             sent = DocumentIn.model_validate(value)
         except ValidationError as error:

@@ -3,7 +3,7 @@
 import time
 import uuid
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
@@ -13,7 +13,7 @@ from pydantic import Field
 
 from api_gateway.http import cursors
 from api_gateway.http.caller import Caller, FullAdmin, Reader
-from api_gateway.http.fields import DescribedBy, Shape, Wire, shown
+from api_gateway.http.fields import DescribedBy, Shape, Wire
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.http.route_descriptions import PRINTABLE, Cursor, Limit, Parameter, route
@@ -29,7 +29,7 @@ from pipeline.filters.readers import EVERY_DOCUMENT
 from pipeline.jobs.computation import ComputationKind
 from pipeline.query.plan import Lane, Plan, PlanFlaw, comparable, plan_as_json, require_story_time
 from pipeline.query.request import Query
-from pipeline.query.trace_entry import TraceEntry, TraceFilter
+from pipeline.query.trace_entry import TraceFilter
 from pipeline.records import ChunkId, QueryId
 from pipeline.retrieval.build_plan import replanned
 from pipeline.retrieval.record_trace import answer_in_trace, list_traces, trace_of_query
@@ -133,22 +133,12 @@ async def list_kept(
         mark=mark,
         namespace=namespace,
         profile=profile,
-        since=None if begins is None else begins.timestamp(),
-        until=None if ends is None else ends.timestamp(),
+        since=begins,
+        until=ends,
     )
-    position = cursors.decode(cursor, "traces", datetime, uuid.UUID)
-    before = None if position is None else (position[0].timestamp(), position[1])
+    before = cursors.decode(cursor, "traces", datetime, uuid.UUID)
     rows = await caller.gateway.run(list_traces, caller.tenant_id, chosen, before, limit + 1, caller.use)
-    return send_page(rows, limit, trace_summary, "traces", lambda row: (_moment(row.asked_at), row.query_id))
-
-
-def trace_summary(entry: TraceEntry) -> dict[str, Any]:
-    """Return an entry as it is sent."""
-    return shown(TraceSummary, entry, asked_at=_moment(entry.asked_at))
-
-
-def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
+    return send_page(rows, limit, "traces", lambda row: (row.asked_at, row.query_id))
 
 
 @router.get(

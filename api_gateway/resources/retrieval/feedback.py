@@ -1,8 +1,7 @@
 """Feedback: users' ratings of hits, and the judgments and results derived from them."""
 
 from datetime import datetime
-from functools import partial
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 from uuid import UUID
 
 from fastapi import APIRouter, Response
@@ -10,7 +9,7 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from api_gateway.http import cursors
 from api_gateway.http.caller import FullReader, Reader, Writer
-from api_gateway.http.fields import Label, Moment, NamespaceName, NamespaceParameter, Shape, Wire, shown
+from api_gateway.http.fields import Label, Moment, NamespaceName, NamespaceParameter, Shape, Wire
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, route
@@ -19,9 +18,7 @@ from api_gateway.resources.retrieval.queries import QueryInPath
 from api_gateway.resources.route_parts import Json, Page, deleted, existing, parse, parse_uuid, send_page
 from chordwise.contract.ratings import ArmResult, FeedbackShape, JudgedQuery, RatingName
 from pipeline.administration import rate as flow
-from pipeline.feedback import judgments as core
-from pipeline.feedback.judgments import DEFAULT_MIN_VOTES, Feedback, Rating
-from pipeline.records import TenantId
+from pipeline.feedback.judgments import DEFAULT_MIN_VOTES
 
 HitId = Annotated[str, Field(min_length=1, max_length=255)]
 
@@ -63,18 +60,6 @@ class ExperimentResults(Shape):
     buckets: list[ArmResult]
 
 
-def judged_query(tenant_id: TenantId, namespace: str, judged: core.JudgedText) -> dict[str, Any]:
-    """Return one judged question as it is sent."""
-    return {
-        "query_id": judged.key,
-        "tenant_id": tenant_id,
-        "namespaces": [namespace],
-        "query_text": judged.query_text,
-        "relevant": judged.relevant,
-        "votes": judged.votes,
-    }
-
-
 router = APIRouter(tags=["feedback"])
 
 Since = Annotated[
@@ -93,15 +78,15 @@ async def give(caller: Reader, query_id: QueryInPath, sent: Json[FeedbackRequest
     """Rate a hit of a query while the query is stored, an hour by default. The same rating of the same hit by the same
     session counts once; of different ones the newest counts. A document missing from the answer may be rated `good` or
     `bad` too."""
-    rating = flow.RatingRequest(**{**sent.model_dump(exclude={"tenant_id"}), "rating": Rating(sent.rating)})
+    rating = flow.RatingRequest(**sent.model_dump(exclude={"tenant_id"}))
     request_id: str = caller.request_id
 
-    def rate() -> tuple[Feedback, bool]:
+    def rate() -> tuple[FeedbackShape, bool]:
         state = current_state(caller.tenant_id, query_id, caller.gateway)
         return flow.rate(caller.tenant_id, state, rating, request_id=request_id, use=caller.use)
 
     given, new = await caller.gateway.run(rate)
-    return json_response(shown(FeedbackShape, given), status=201 if new else 200)
+    return json_response(given, status=201 if new else 200)
 
 
 @router.get("/v1/feedback", **route("List feedback", FeedbackPage, "One page of feedback, the newest first."))
@@ -121,12 +106,11 @@ async def list_feedback(
         caller.use,
         since=start,
         namespace=namespace,
-        rating=None if rating is None else Rating(rating),
+        rating=rating,
         before=before,
         limit=limit + 1,
     )
-    feedback = partial(shown, FeedbackShape)
-    return send_page(ratings, limit, feedback, "feedback", lambda given: (given.created_at, given.feedback_id))
+    return send_page(ratings, limit, "feedback", lambda given: (given.created_at, given.feedback_id))
 
 
 @router.delete("/v1/feedback/{feedback_id}", **route("Withdraw a rating", None, "It is gone.", 404))
@@ -157,7 +141,7 @@ async def judgments(
         flow.judgment_page, caller.tenant_id, namespace, min_votes=min_votes, after=after, limit=limit, use=caller.use
     )
     following = None if last is None else cursors.encode("judgments", last.hex())
-    return page_response([judged_query(caller.tenant_id, namespace, question) for question in questions], following)
+    return page_response(questions, following)
 
 
 @router.get(

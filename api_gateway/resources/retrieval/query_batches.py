@@ -29,7 +29,6 @@ from api_gateway.resources.route_parts import decode_own, media_type_of_body, pa
 from api_gateway.resources.shapes import accepted_response
 from chordwise.contract.job import Job, JobAccepted, JobError
 from pipeline.administration import steer_jobs
-from pipeline.administration.call_store import read_view
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.jobs.batch_view_store import BatchViews, repeated
 from pipeline.query.compression import decompressed
@@ -326,7 +325,7 @@ def _require(caller: Caller, batch_id: JobId) -> None:
         is_seen = not caller.principal.is_limited or batches.is_for(batch_id, _owner(caller), caller.reads_as)
         return is_seen and batches.is_batch(batch_id)
 
-    if not read_view(BatchViews, caller.tenant_id, caller.use, read):
+    if not caller.read(BatchViews, read):
         raise not_found()
 
 
@@ -346,7 +345,7 @@ def _ended(caller: Caller, batch_id: JobId, after: int, limit: int) -> list[tupl
         answers = batches.of(batch_id, set(others.values()))
         return [(row, answers.get(others[row.ordinal]) if row.ordinal in others else row.body) for row in rows]
 
-    return read_view(BatchViews, caller.tenant_id, caller.use, read)
+    return caller.read(BatchViews, read)
 
 
 async def _result_lines(caller: Caller, batch_id: JobId, after: int, limit: int) -> AsyncIterator[bytes]:

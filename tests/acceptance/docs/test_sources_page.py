@@ -78,7 +78,7 @@ class DescribeThePage:
         assert says(capsys, *pause)["followed"]["next_run_at"] is None
         assert says(capsys, *resume)["followed"]["next_run_at"] is not None
         assert says(capsys, *remove)["documents"] == 0
-        assert client.document("tea.md", namespace=namespace).source["source_id"] == "docs"
+        assert client.document("tea.md", namespace=namespace).source.source_id == "docs"
 
     def it_tells_people_the_same(self, client, namespace, site, capsys):
         publish(site, "tea.md")
@@ -93,7 +93,7 @@ class DescribeThePage:
         assert "1 listed, 1 added" in shown
         assert "added tea.md: new" in shown
         run(["sources", "add", url, "--namespace", namespace, "--every", "soon"])
-        assert "no interval such as 30m, 1h or 1d" in capsys.readouterr().err
+        assert "must be a number with s, m, h or d, such as 90d" in capsys.readouterr().err
         run(["sources", "delete", "docs", "--namespace", namespace])
         assert "deleted with 1 document" in capsys.readouterr().out
 

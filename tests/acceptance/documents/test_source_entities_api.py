@@ -241,7 +241,7 @@ class DescribeTheClient:
             assert (found.uri, found.documents, found.statuses["succeeded"]) == ("泵.md", 1, 1)
             assert chordwise.source(found.source_id, namespace=namespace) == found
             [one] = chordwise.documents(namespace=namespace, source_id=found.source_id)
-            assert one.source["source_id"] == found.source_id
+            assert one.source.source_id == found.source_id
             [chunk] = chordwise.chunks(namespace=namespace, source_id=found.source_id)
             assert chunk.source_id == found.source_id
 

@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from chordwise.contract.ratings import FeedbackShape
 from pipeline.administration.rate import judgment_page
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.feedback.judgments import Feedback, Rating, feedback_id
+from pipeline.feedback.judgments import feedback_id
 from pipeline.feedback.rating_store import FeedbackStore
 from pipeline.records import Namespace, QueryId
 from tests.conftest import make_tenant
@@ -24,8 +25,8 @@ def tenant(use_alone):
     return make_tenant(use_alone)[0]
 
 
-def said(rating=Rating.GOOD, *, query=QUERY, document="d", source="faq", **more):
-    return Feedback(
+def said(rating="good", *, query=QUERY, document="d", source="faq", **more):
+    return FeedbackShape(
         feedback_id=feedback_id(query, "document", document, rating, more.get("session_id")),
         created_at=NOW,
         rated_at=NOW,

@@ -170,8 +170,8 @@ class DescribeDeadLetters:
         corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
         [letter] = letters(corner)
         with unit_of_work(use.mysql) as work:
-            assert DeadLetters(work.connection, corner.tenant).drop(letter.position)
-            assert not DeadLetters(work.connection, corner.tenant).drop(letter.position)
+            assert DeadLetters(work.connection, corner.tenant).drop(LedgerPosition.from_id(letter.id))
+            assert not DeadLetters(work.connection, corner.tenant).drop(LedgerPosition.from_id(letter.id))
         assert (letters(corner), corner.rows("payloads"), corner.job(ticket).failed) == ([], 0, 1)
         with pytest.raises(steer_jobs.WrongJobState):
             steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody)
@@ -181,7 +181,7 @@ class DescribeDeadLetters:
             corner.work(corner.accept(upload("d", body)), failing(use, EmbedderUnavailable("not there")))
         assert corner.rows("generations") == 3
         [letter] = letters(corner)
-        assert steer_jobs.drop_dead_letter(corner.tenant, letter.position, use)
+        assert steer_jobs.drop_dead_letter(corner.tenant, LedgerPosition.from_id(letter.id), use)
         assert (letters(corner), corner.rows("payloads"), corner.rows("generations")) == ([], 0, 1)
         corner.ingest(upload("d", "fourth 四"))
         assert corner.shown() == {"d": ["fourth 四"]}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from chordwise.contract.tenant import AuditActor
+from chordwise.contract.tenant import AuditActor, AuditEntry
 from pipeline.administration import edit_chunks
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.edit_chunks import Edit
@@ -23,7 +23,7 @@ from pipeline.resources import Resources
 from pipeline.retrieval import record_search
 from pipeline.settings import Settings
 from pipeline.tenants import erasure_store
-from pipeline.tenants.audit import AuditFilter, AuditRow
+from pipeline.tenants.audit import AuditFilter
 from pipeline.tenants.audit_store import Audit, AuditQueue, list_key
 from tests.conftest import databases_of_its_own
 from tests.support.corpora.uploads import upload
@@ -42,7 +42,7 @@ def use(settings: Settings) -> Iterator[Resources]:
         yield resources
 
 
-def rows(corner: Corner, **wanted: Any) -> list[AuditRow]:
+def rows(corner: Corner, **wanted: Any) -> list[AuditEntry]:
     with unit_of_work(corner.use.mysql) as work:
         return Audit(work.connection, corner.tenant).page(AuditFilter(**wanted), before=None, limit=500)
 
@@ -132,10 +132,17 @@ class DescribeKeeping:
         monkeypatch.setattr(record_search, "_FORGOTTEN_AT_ONCE", 3)
         now, days = datetime.now(UTC), use.settings.audit_keep_days
         old = [
-            AuditRow(audit_id=str(uuid.uuid4()), at=now - timedelta(days=days, minutes=1 + n), action="search")
+            AuditEntry(
+                tenant_id=corner.tenant,
+                audit_id=str(uuid.uuid4()),
+                at=now - timedelta(days=days, minutes=1 + n),
+                action="search",
+            )
             for n in range(7)
         ]
-        young = AuditRow(audit_id=str(uuid.uuid4()), at=now - timedelta(days=days - 1), action="search")
+        young = AuditEntry(
+            tenant_id=corner.tenant, audit_id=str(uuid.uuid4()), at=now - timedelta(days=days - 1), action="search"
+        )
         with unit_of_work(use.mysql) as work:
             Audit(work.connection, corner.tenant).add([*old, young])
         record_search.forget_old(use)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from chordwise.agents.example_prompts import EXAMPLE_NAMESPACES
 from chordwise.api.examples import ExamplesImport
+from chordwise.example_step import EXAMPLE_NAMESPACES
 from tests.support.corpora.documents import search
 
 HEADER = ["user_input", "agent_response", "tags", "quality_grade", "notes"]

@@ -14,7 +14,7 @@ from celery.worker.control import inspect_command
 from kombu import Queue
 
 AHEAD_S = 60.0
-FACTS = {"version": "0.0.1", "visibility_timeout_s": 20.0, "task_time_limit_s": 1800}
+FACTS = {"version": "0.0.1", "celery": "5.0", "kombu": "5.0", "visibility_timeout_s": 20.0, "task_time_limit_s": 1800}
 
 
 @inspect_command(name="chordwise_facts")

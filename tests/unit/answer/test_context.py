@@ -47,7 +47,7 @@ class DescribeBuildContext:
         assert (
             context.text == "### [1] Guide > Setup\n\nOne.\n\n---\n\n### [2] A > B\n\nTwo.\n\n---\n\n### [3]\n\nThree."
         )
-        assert [(cited["marker"], cited["chunk_id"]) for cited in context.citations] == [
+        assert [(cited.marker, cited.chunk_id) for cited in context.citations] == [
             ("[1]", "x"),
             ("[2]", "y"),
             ("[3]", "z"),
@@ -67,8 +67,8 @@ class DescribeBuildContext:
             passage("fits too", chunk_id="c"),
         ]
         context = joined(offered, max_tokens=20, over_budget=over_budget)
-        assert [citation["chunk_id"] for citation in context.citations] == cited
-        assert [citation["marker"] for citation in context.citations] == ["[1]", "[2]"][: len(cited)]
+        assert [citation.chunk_id for citation in context.citations] == cited
+        assert [citation.marker for citation in context.citations] == ["[1]", "[2]"][: len(cited)]
 
     @pytest.mark.parametrize("offered", [[], [passage(" \n")], [passage("long text here")]])
     def it_may_be_empty(self, offered):
@@ -98,4 +98,4 @@ class DescribeBuildContext:
     def it_never_overspends_and_counts_exactly(self, offered, budget, style, over_budget):
         context = joined(offered, max_tokens=budget, style=style, over_budget=over_budget)
         assert context.token_count == count_tokens(context.text) <= budget
-        assert [cited["marker"] for cited in context.citations] == [f"[{n + 1}]" for n in range(len(context.citations))]
+        assert [cited.marker for cited in context.citations] == [f"[{n + 1}]" for n in range(len(context.citations))]

@@ -14,14 +14,14 @@ from chordwise import Document, Ingestion, InvalidInput, Job, NotConfigured, Que
 from chordwise.api.documents import document_json
 from chordwise.api.entities import EntityState
 from chordwise.api.files import as_document, file_batches, find_files, grouped, read_documents
-from chordwise.api.ingestion import IngestOptions, document_batches
+from chordwise.api.ingestion import IngestKeywords, document_batches, labelled
 from chordwise.api.queries import query_body
 from chordwise.config import as_operator, discover
 from chordwise.records import decode
 from chordwise.transport import client_arguments, encode
 from pipeline.document_sources import document_id_of
 
-KB = IngestOptions(namespace="kb")
+KB = IngestKeywords(namespace="kb")
 
 
 class DescribeDecoding:
@@ -111,8 +111,8 @@ class DescribeDocumentJson:
             document_json(5)
 
     def it_adds_labels_without_overruling_the_document(self):
-        options = IngestOptions(namespace="kb", type="manual", tags=["x", "y"], metadata={"k": 1, "l": 2})
-        assert options.labelled({"type": "note", "tags": ["x"], "metadata": {"k": 3}}) == {
+        options = IngestKeywords(namespace="kb", type="manual", tags=["x", "y"], metadata={"k": 1, "l": 2})
+        assert labelled({"type": "note", "tags": ["x"], "metadata": {"k": 3}}, options) == {
             "type": "note",
             "tags": ["x", "y"],
             "metadata": {"k": 3, "l": 2},
@@ -151,7 +151,7 @@ class DescribeDocumentBatches:
         ],
     )
     def it_knows_what_may_be_sent_twice(self, document, on_conflict, repeatable):
-        options = IngestOptions(namespace="kb", on_conflict=on_conflict)
+        options = IngestKeywords(namespace="kb", on_conflict=on_conflict)
         assert next(document_batches([document], options)).repeatable is repeatable
 
     def it_escapes_lone_surrogates_for_the_server_to_refuse(self):

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chordwise.contract.example import BookFlaw
 from pipeline.chunking.cut import chunk
 from pipeline.chunking.tokens import count_tokens
 from pipeline.errors import DocumentTooLarge
 from pipeline.examples.checks import Checked, check
-from pipeline.examples.example import Category, Flaw, upload_of
+from pipeline.examples.example import Category, upload_of
 from pipeline.examples.headings import category_of, column_of, lines, one_line, split_tags
 from pipeline.examples.json_book import json_tables
 from pipeline.examples.template import template
@@ -46,7 +47,7 @@ def filled(*rows: list[object], title: str = "qa") -> openpyxl.Workbook:
     return workbook
 
 
-def told(flaws: list[Flaw]) -> list[tuple[int | None, str | None, str]]:
+def told(flaws: list[BookFlaw]) -> list[tuple[int | None, str | None, str]]:
     return [(flaw.row, flaw.column, flaw.code) for flaw in flaws]
 
 

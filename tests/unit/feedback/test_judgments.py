@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipeline.feedback.judgments import Feedback, Rating, feedback_id, judgments, text_key
+from chordwise.contract.ratings import FeedbackShape
+from pipeline.feedback.judgments import feedback_id, text_key
+from pipeline.feedback.judgments import judgments as judged
 from pipeline.records import QueryId
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -14,7 +16,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 def said(rating, *, at=0, document="d", chunk="c", query="q1", session=None, text="red fox"):
     moment = START + timedelta(minutes=at)
-    return Feedback(
+    return FeedbackShape(
         feedback_id=f"{query}/{document}/{chunk}/{rating}/{session}",
         created_at=moment,
         rated_at=moment,
@@ -24,11 +26,15 @@ def said(rating, *, at=0, document="d", chunk="c", query="q1", session=None, tex
         namespace="kb",
         document_id=document,
         chunk_id=chunk,
-        rating=Rating(rating),
+        rating=rating,
         profile="default",
         config_version=1,
         session_id=session,
     )
+
+
+def judgments(feedback, **options):
+    return judged(feedback, tenant_id="demo", namespace="kb", **options)
 
 
 def grades(*feedback, **options):
@@ -82,22 +88,22 @@ class DescribeQuestions:
     def it_takes_spellings_for_one_question_and_shows_the_latest(self):
         found = judgments([said("good", text="Red  fox", at=0), said("good", text="ｒed FOX ", at=1, document="e")])
         assert [(text.query_text, len(text.relevant)) for text in found] == [("ｒed FOX ", 2)]
-        assert found[0].key == text_key("red fox").hex()
+        assert found[0].query_id == text_key("red fox").hex()
 
     def it_keeps_different_questions_apart_and_in_order(self):
         found = judgments([said("good", text="fox"), said("good", text="whale")])
-        assert [text.key for text in found] == sorted(text_key(each).hex() for each in ("fox", "whale"))
+        assert [text.query_id for text in found] == sorted(text_key(each).hex() for each in ("fox", "whale"))
 
 
 class DescribeFeedbackId:
     def it_tells_apart_whatever_counts_by_itself(self):
         ids = {
-            feedback_id(query, kind, target, Rating(rating), session)
+            feedback_id(query, kind, target, rating, session)
             for query in ("q1", "q2")
             for kind in ("chunk", "document")
             for target in ("a", "b")
-            for rating in Rating
+            for rating in ("good", "bad", "click")
             for session in (None, "s")
         }
         assert len(ids) == 2 * 2 * 2 * 3 * 2
-        assert feedback_id("q1", "chunk", "a", Rating.GOOD, None) in ids
+        assert feedback_id("q1", "chunk", "a", "good", None) in ids

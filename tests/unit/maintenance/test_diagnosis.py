@@ -202,7 +202,6 @@ class DescribeWorkers:
         ("differing", "named"),
         [
             ({"version": "0.9"}, "old@b has chordwise 0.9"),
-            ({"version": None}, "old@b has chordwise of an unknown, older version"),
             ({"celery": "5.5.3", "kombu": "5.5.4"}, "old@b has celery 5.5.3, kombu 5.5.4"),
             ({"kombu": "5.5.4"}, "old@b has kombu 5.5.4"),
         ],

@@ -9,9 +9,10 @@ import fakeredis
 import pytest
 from redis import Redis
 
+from chordwise.contract.explanation import TraceSummary
 from pipeline.database.redis_memory import RedisMemory
 from pipeline.query.query_store import Queries, query_key, trace_key
-from pipeline.query.trace_entry import TraceEntry, TraceFilter
+from pipeline.query.trace_entry import TraceFilter
 from pipeline.query.trace_store import KeptTraces
 from pipeline.records import QueryId, TenantId
 from tests.support.corpora.traces import query
@@ -29,10 +30,14 @@ def kept(redis: Redis, tenant_id: TenantId = TENANT, *, most: int = 100, ttl_s: 
     return KeptTraces(redis, tenant_id, most=most, ttl_s=ttl_s, requested_ttl_s=60)
 
 
-def entry(name: str, *, ago_s: float = 0.0, **changed: object) -> TraceEntry:
+def moment(ago_s: float) -> datetime:
+    return datetime.fromtimestamp(NOW - ago_s, UTC)
+
+
+def entry(name: str, *, ago_s: float = 0.0, **changed: object) -> TraceSummary:
     fields = {
         "query_id": name,
-        "asked_at": round(NOW - ago_s, 6),
+        "asked_at": moment(ago_s),
         "text": "what was asked",
         "namespaces": ("kb",),
         "profile": "default",
@@ -40,10 +45,10 @@ def entry(name: str, *, ago_s: float = 0.0, **changed: object) -> TraceEntry:
         "total_ms": 1200.5,
         "chunks": 3,
     }
-    return TraceEntry(**fields | changed)
+    return TraceSummary(**fields | changed)
 
 
-def keep(traces: KeptTraces, kept_entry: TraceEntry, trace: bytes) -> None:
+def keep(traces: KeptTraces, kept_entry: TraceSummary, trace: bytes) -> None:
     """Keep the trace of a query that is still there."""
     traces._redis.hset(query_key(traces._tenant_id, QueryId(kept_entry.query_id)), "query", "x")
     traces.keep(kept_entry, query(), trace)
@@ -69,9 +74,9 @@ class DescribeTheList:
             ({"mark": "failed"}, ""),
             ({"namespace": "faq"}, "b"),
             ({"profile": "deep"}, "c"),
-            ({"since": NOW - 20}, "a b"),
-            ({"until": NOW - 20}, "c"),
-            ({"since": NOW - 20, "mark": "slow"}, "a"),
+            ({"since": moment(20)}, "a b"),
+            ({"until": moment(20)}, "c"),
+            ({"since": moment(20), "mark": "slow"}, "a"),
         ],
     )
     def it_filters(self, redis, chosen, names):
@@ -86,12 +91,11 @@ class DescribeTheList:
         names = [f"{number:03}" for number in range(450)]
         for name in names:
             keep(traces, entry(name, ago_s=int(name) // 100), b"")
-        found: list[TraceEntry] = []
+        found: list[TraceSummary] = []
         before = None
         while page := traces.page(TraceFilter(), before=before, limit=7):
             found += page
-            moment = datetime.fromtimestamp(page[-1].asked_at, UTC).isoformat()  # as a cursor has it
-            before = (datetime.fromisoformat(moment).timestamp(), page[-1].query_id)
+            before = (datetime.fromisoformat(page[-1].asked_at.isoformat()), page[-1].query_id)  # as a cursor has it
         assert sorted(each.query_id for each in found) == names
         assert found == sorted(found, key=lambda each: (each.asked_at, each.query_id), reverse=True)
 

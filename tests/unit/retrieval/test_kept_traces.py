@@ -43,7 +43,7 @@ def answer(asked: Query, *, total_ms: float = 20.0, hits=(HIT,), lost=(), status
         status=status,
         query=understood(asked),
         chunks=answer_chunks(hits, envelopes={}),
-        context=AnswerContext(text="", token_count=0, citations=()),
+        context=AnswerContext(text="", token_count=0, citations=(), entities=()),
         stats=stats,
     )
 

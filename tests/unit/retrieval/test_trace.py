@@ -48,7 +48,7 @@ def answer(*hits, chunks=None) -> Answer:
         status="succeeded",
         query=understood(ASKED),
         chunks=answer_chunks(hits, envelopes={}) if chunks is None else chunks,
-        context=AnswerContext(text="", token_count=0, citations=()),
+        context=AnswerContext(text="", token_count=0, citations=(), entities=()),
         stats=stats,
     )
 

@@ -9,12 +9,12 @@ from typing import Any
 import fakeredis
 import pytest
 
-from chordwise.contract.tenant import AuditActor
+from chordwise.contract.tenant import AuditActor, AuditEntry
 from pipeline.query.query_store import Queries
 from pipeline.query.request import Query
 from pipeline.records import Namespace, QueryId, TenantId
 from pipeline.tenants import audit_store
-from pipeline.tenants.audit import AuditRow, query_hash
+from pipeline.tenants.audit import query_hash
 from pipeline.tenants.audit_store import WAITING, AuditQueue, packed, unpacked
 from tests.support.corpora.queries import query_of
 
@@ -30,10 +30,11 @@ def asked(query_id: str) -> Query:
     return query_of("绿茶", query_id=QueryId(query_id), tenant_id=A, namespaces=(Namespace("kb"),))
 
 
-def row(audit_id: str = "q1", **changes: Any) -> AuditRow:
-    return AuditRow(
+def row(audit_id: str = "q1", **changes: Any) -> AuditEntry:
+    return AuditEntry(
         **{
             "audit_id": audit_id,
+            "tenant_id": A,
             "at": datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=UTC),
             "action": "search",
             "actor": AuditActor(key_id="0123456789abcdef", key_name="李", scopes=("read",)),

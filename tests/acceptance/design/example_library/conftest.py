@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from chordwise import Chordwise
-from chordwise.agents.example_prompts import EXAMPLE_NAMESPACES
+from chordwise.example_step import EXAMPLE_NAMESPACES
 from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.commands import called

@@ -13,7 +13,7 @@ from typing import ClassVar
 import pytest
 
 from chordwise import AsyncChordwise, Chordwise
-from chordwise.agents.example_prompts import EXAMPLE_NAMESPACES, awith_examples, with_examples
+from chordwise.example_step import EXAMPLE_NAMESPACES, awith_examples, with_examples
 from chordwise.langgraph import RetrievalNode
 from chordwise.prompting import NO_EXAMPLES, format_for_prompt, retrieved_examples
 from tests.conftest import gateway, make_tenant

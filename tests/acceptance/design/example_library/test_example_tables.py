@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import text
 
 from chordwise import Chordwise, ProblemError
-from chordwise.agents.example_prompts import EXAMPLE_NAMESPACES
+from chordwise.example_step import EXAMPLE_NAMESPACES
 from chordwise.prompting import NO_EXAMPLES, format_for_prompt, retrieved_examples
 from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant

@@ -16,10 +16,10 @@ import pytest
 from chordwise import AsyncChordwise, Chordwise, InvalidInput, NotConfigured
 from chordwise.agent_response import intermediate_chunks, retrieval_step, with_retrieval
 from chordwise.agents.asker import Asker
-from chordwise.agents.example_prompts import LONGEST_QUESTION, awith_examples, question_of, with_examples
 from chordwise.agents.knowledge import Knowledge, tool_schema
 from chordwise.agents.passages import passage_metadata
 from chordwise.api.queries import Hit
+from chordwise.example_step import LONGEST_QUESTION, awith_examples, question_of, with_examples
 from chordwise.recall_agent import RecallAgent, recall_request
 from chordwise.tools import NOTHING_FOUND, KnowledgeTool
 from tests.support.repository.project import CLIENT_PROJECT

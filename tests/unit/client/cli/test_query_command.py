@@ -18,6 +18,7 @@ from chordwise.api.queries import Facet, FacetValue, Group, HitSource, Rerank
 from chordwise.cli import run
 from chordwise.cli.query_command import best_sentence, query_words, show, show_answer, summary
 from chordwise.cli.screen import clean, folded
+from chordwise.contract.answer import Degradation
 from tests.support.servers.gateway_stub import KEY, problem, serve
 
 CHINESE = Hit(
@@ -65,7 +66,7 @@ def checked(text: str | None, *documents: str) -> AnswerEvent:
     )
     answer = WrittenAnswer(
         query_id="q", status="succeeded" if text else "failed", text=text, citations=citations,
-        degradations=() if text else ({"part": "write", "code": "uncited_reply"},),
+        degradations=() if text else (Degradation(part="write", code="uncited_reply", detail=""),),
     )  # fmt: skip
     return AnswerEvent(kind="finished", answer=answer)
 
@@ -194,10 +195,10 @@ class DescribeTheSummary:
             latency_ms={"total": 31.2, "keyword": 9.84, "fuse": 1.0},
             rerank_lift=0.03,
             degraded=True,
-            degradations=({"channel": "semantic", "reason": "timeout", "detail": None}, "rerank skipped"),
+            degradations=(Degradation(part="semantic", code="timeout", detail=""),),
         )
         assert summary(stats) == [
-            ("degraded", "semantic, timeout; rerank skipped"),
+            ("degraded", "semantic, timeout"),
             ("hits", "keyword 20, semantic 3"),
             ("share", "keyword 40%, semantic 60%"),
             ("time", "31.2 ms (keyword 9.8, fuse 1.0 ms)"),

@@ -7,7 +7,7 @@ from alembic import op
 from sqlalchemy import inspect
 
 revision = "0031"
-down_revision = "0030"
+down_revision = "0029"
 
 
 def upgrade() -> None:

@@ -8,7 +8,7 @@ from alembic import op
 from sqlalchemy import inspect
 
 revision = "0033"
-down_revision = "0032"
+down_revision = "0031"
 
 _QUEUE = "queue VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'ingest'"
 

@@ -1,18 +1,20 @@
 """Section `index`: a host's keyword index of one namespace of 100,000, a million and, with ``--large``, ten million
 chunks.
 
-Chunks are drawn as terms (`benchmarks.keyword_search.synthetic_rows`) and go straight to the index, in the form of an
+Chunks are drawn as terms (`benchmarks.drawn_chunks`) and go straight to the index, in the form of an
 indexer; MySQL has the namespace's row and no chunk, so a query that the index cannot answer finds nothing.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,22 +22,26 @@ from typing import Any
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from sqlalchemy import Engine, text
+from pydantic import SecretStr
+from sqlalchemy import Engine, make_url, text
 
+from benchmarks import floor
 from benchmarks.corpus import TENTH
-from benchmarks.keyword_search.costs import database
-from benchmarks.keyword_search.designs import query, weight
-from benchmarks.keyword_search.synthetic_rows import NAMESPACE, Tenant, chunk_id
+from benchmarks.drawn_chunks import NAMESPACE, Tenant, chunk_id, spelling
 from benchmarks.table import row, table
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.channels.local_indexes import LocalIndexes
+from pipeline.database.engines import mysql_engine
 from pipeline.database.rows import now
 from pipeline.keyword.scoring import K1, B, long_share
 from pipeline.keyword_index.index_folder import disk_bytes
 from pipeline.keyword_index.indexed_chunk_store import IndexedChunk, IndexedChunks, NamespaceState
 from pipeline.keyword_index.local_index_store import LocalIndexWriter
+from pipeline.maintenance.migrate_schema import upgrade_mysql
+from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query
-from pipeline.records import DocumentId, Filters, TenantId
+from pipeline.records import DocumentId, Filters, QueryId, TenantId
+from pipeline.settings import settings
 
 SIZES, LARGE, QUICK = (100_000, 1_000_000), 10_000_000, (50_000,)
 _TENANT = TenantId("bench-large")
@@ -46,6 +52,8 @@ _WORDS = {"four words": 4, "forty words": 40}
 _QUESTIONS = {"four words": 40, "forty words": 10}
 _REPLACED = 20  # documents
 _TOP = 10
+_POOL = 100
+_STATEMENT_S = 600.0
 _LETTERS = 700  # of the text of a chunk
 _ALPHABET = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz   ", np.uint8)
 _TOLERANCE = 1e-4  # of the tenth score: sums in another order, lengths in another precision
@@ -92,7 +100,7 @@ class _Large:
 def run(*, sizes: Sequence[int]) -> dict[str, Any]:
     """Measure the index at each size."""
     results: dict[str, Any] = {}
-    with database() as engine, tempfile.TemporaryDirectory() as folder:
+    with _database() as engine, tempfile.TemporaryDirectory() as folder:
         large = _Large(engine, Path(folder), _block(0).tokens)
         writer = LocalIndexWriter(large.root, _TENANT)
         for size in sizes:
@@ -111,7 +119,7 @@ def _measured(large: _Large, writer: LocalIndexWriter) -> dict[str, Any]:
     questions = {name: _questions(large.chunks, count, _WORDS[name]) for name, count in _QUESTIONS.items()}
     tagged = Filters(tags=(TENTH,))
     queries = {
-        name: [query(_block(0), words, number) for number, words in enumerate(questions[name])] for name in questions
+        name: [_query(_block(0), words, number) for number, words in enumerate(questions[name])] for name in questions
     }
     queries["four words, tag of 10 %"] = [replace(plain, filters=tagged) for plain in queries["four words"]]
     exact = _exact(large, questions)
@@ -161,6 +169,43 @@ def _replaced(large: _Large, writer: LocalIndexWriter) -> dict[str, float]:
         cpu.append((time.process_time() - own) * 1000)
         wall.append((time.perf_counter() - began) * 1000)
     return {"cpu_p50_ms": round(statistics.median(cpu), 1), "p50_ms": round(statistics.median(wall), 1)}
+
+
+@contextmanager
+def _database() -> Iterator[Engine]:
+    """Create an empty database beside the main one, with the product's tables."""
+    name = f"chordwise_bench_{uuid.uuid4().hex[:12]}"
+    use = settings()
+    url = make_url(use.mysql_url.get_secret_value()).set(database=name)
+    with closing(floor.mysql()) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name}")
+        moved = use.model_copy(update={"mysql_url": SecretStr(url.render_as_string(hide_password=False))})
+        engine = mysql_engine(moved, timeout_s=_STATEMENT_S, reading=True)
+        try:
+            upgrade_mysql(engine, moved)
+            yield engine
+        finally:
+            engine.dispose()
+            cursor.execute(f"DROP DATABASE {name}")
+
+
+def _query(tenant: Tenant, words: Iterable[int], number: int) -> Query:
+    """Return the words as a query of the product."""
+    return Query(
+        query_id=QueryId(str(number)),
+        tenant_id=tenant.tenant_id,
+        request_id="bench",
+        query_text=" ".join(map(spelling, words)),
+        namespaces=(NAMESPACE,),
+        plan=Plan(retrieve=RetrievePlan(channels={"keyword": ChannelPlan(pool=_POOL)})),
+        created_at=0.0,
+        deadline_at=math.inf,
+    )
+
+
+def _weight(chunks: int, frequency: int) -> float:
+    """Return BM25's ``(k1 + 1) * idf`` of a word in so many of the chunks."""
+    return (K1 + 1) * math.log1p((chunks - frequency + 0.5) / (frequency + 0.5))
 
 
 def _block(number: int) -> Tenant:
@@ -221,7 +266,7 @@ def _exact(large: _Large, questions: dict[str, list[list[int]]]) -> dict[str, li
             repeated = 0.5 * long_share(len(set(of_one)))
             for word, times in Counter(of_one).items():
                 part = slice(starts[word], ends[word])
-                worth = times**repeated * weight(large.chunks, large.frequency[word])
+                worth = times**repeated * _weight(large.chunks, large.frequency[word])
                 scores[holders[part]] += worth * counts[part] / (counts[part] + K1 * (1 - B + B * lengths[part] / mean))
             if only_tagged:
                 scores[~is_tagged] = 0.0

@@ -1,1 +1,0 @@
-"""Keyword search: designs side by side, and a host's index of large namespaces."""
