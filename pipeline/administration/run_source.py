@@ -62,6 +62,7 @@ _MOST_OPEN: Final = 512  # documents of a run under way: their bytes wait in MyS
 _LOOK_AGAIN_S: Final = 0.5
 _LONGEST_WAIT_S: Final = 900.0  # for these, as while the job is paused; then the run goes back
 _LISTING_S: Final = 3600.0
+_REFUSED: Final = "it could not be made searchable, and is tried again once it changes"
 _JSON_LINES: Final = (".jsonl", ".ndjson")
 _COMPARED, _REMOVED = 1000, 100  # documents in a transaction
 _AT_ONCE = threading.BoundedSemaphore(2)  # runs of a process
@@ -223,9 +224,10 @@ class _Run:
         """Read the files that differ, and hand them in, some at a time."""
         uploads: list[tuple[ListedFile, Upload]] = []
         for files in listing.different():
+            refused = self._refused(source, files)
             for file in files:
                 self._lease.renew_if_due()
-                upload = self._upload(source, process, file, listing)
+                upload = self._upload(source, process, file, listing, refused)
                 if upload is None:
                     continue
                 uploads.append((file, upload))
@@ -234,14 +236,29 @@ class _Run:
                     uploads = []
         self._accept(uploads)
 
+    def _refused(self, source: FollowedSource, files: Sequence[ListedFile]) -> Mapping[DocumentId, bytes]:
+        """Return the versions in which these files could not become documents."""
+        found = (document_of(path, source.rules) for path, _, _ in files)
+        with unit_of_work(self._use.mysql) as work:
+            store = FollowedSources(work.connection, self._tenant_id)
+            return store.refused(self._namespace, [document[0] for document in found if document is not None])
+
     def _upload(
-        self, source: FollowedSource, process: SourceProcess, file: ListedFile, listing: Listing
+        self,
+        source: FollowedSource,
+        process: SourceProcess,
+        file: ListedFile,
+        listing: Listing,
+        refused: Mapping[DocumentId, bytes],
     ) -> Upload | None:
         """Return a file as an upload; None if it is the same after all, or no document, which is noted."""
         path, listed, known = file
         document = document_of(path, source.rules)
         assert document is not None
         document_id, fields = document
+        if listed is not None and listed == refused.get(document_id):
+            self._note("skipped", path, _REFUSED)
+            return None
         try:
             body = process.read(path, self._use.settings.max_document_bytes)
             if body is None:
@@ -257,6 +274,9 @@ class _Run:
                 listing.drop([document_id])
             return None
         version = listed or version_of(hashlib.sha256(body).hexdigest(), fields)
+        if version == refused.get(document_id):
+            self._note("skipped", path, _REFUSED)
+            return None
         if version == known:
             listing.unchanged += 1
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -31,7 +31,7 @@ from pipeline.outages import replace_in_outage
 from pipeline.query.channel_options import KeywordOptions, options_of
 from pipeline.query.request import Query, Recalled
 from pipeline.ranking.fusion import Terms, terms_of
-from pipeline.records import ChannelName, ChunkId, DocumentId, Namespace, TenantId
+from pipeline.records import ChannelName, ChunkId, DocumentId, Namespace, QueryId, TenantId
 
 log = structlog.get_logger(__name__)
 
@@ -41,6 +41,7 @@ T = TypeVar("T")
 
 _CHUNKS_PER_RULE = 5
 _MOST_KNOWN = 32  # queries; each may hold open files of the index that were merged away since, and some 200 rows
+_MOST_ROWS = 8_000  # each is there twice, by chunk id and by address
 _MOST_WITHOUT_DICTIONARY = 256  # queries
 _DICTIONARY_FRESH_S = 3.0
 _MOST_DICTIONARIES = 256
@@ -68,11 +69,17 @@ def _without_damage(method: Callable[Concatenate[KeywordChannel, Query, P], T]) 
 @dataclass(frozen=True, slots=True)
 class _Engine:
     """The engine that a query uses from its beginning: this host's ``index``, or FULLTEXT without one. ``read_rows``: the
-    rows of the index that the query has read."""
+    rows of the index that the query has read, or queries before it at the same revision; by chunk id and by address."""
 
     tenant_id: TenantId
     index: IndexAtRevision | None
-    read_rows: dict[ChunkId, TermsRow] = field(default_factory=dict)
+    read_rows: dict[object, TermsRow] = field(default_factory=dict)
+
+    def following(self, last: _Engine) -> _Engine:
+        """Return it with the rows that the last query's engine has read, if they are the same and not too many."""
+        index, other = self.index, last.index
+        same = index is not None and other is not None and index.view is other.view and index.changed == other.changed
+        return replace(self, read_rows=last.read_rows) if same and len(last.read_rows) < _MOST_ROWS else self
 
     def on(self, connection: Callable[[], Connection]) -> WordIndex:
         """Return it with a connection, which the index takes only for what it lacks."""
@@ -95,6 +102,7 @@ class KeywordChannel:
     _without_dictionary: RecentValues[tuple[str, str], bool] = field(
         default_factory=lambda: RecentValues(_MOST_WITHOUT_DICTIONARY)
     )
+    _last: list[_Engine] = field(default_factory=lambda: [_Engine(TenantId(""), None)])  # the one that began last
     _lexicons: Lexicons = field(init=False)
     _host: HostIndex = field(init=False)
 
@@ -133,6 +141,14 @@ class KeywordChannel:
             engine, words = self._begun(connection, query)
             rows = engine.on(connection).rows(chunk_ids)
         return words.score(rows, self._fields(query))
+
+    def recall_each(self, queries: Sequence[Query]) -> dict[QueryId, Recalled]:
+        """Return `recall` of many queries, one after the other."""
+        return {query.query_id: self.recall(query) for query in queries}
+
+    def score_each(self, asked: Sequence[tuple[Query, Sequence[ChunkId]]]) -> dict[QueryId, dict[ChunkId, float]]:
+        """Return `score` of many queries, each with its chunks; it has most of their rows at hand."""
+        return {query.query_id: self.score(query, chunk_ids) for query, chunk_ids in asked}
 
     @_without_damage
     def foreign(self, query: Query, chunk_ids: Sequence[ChunkId]) -> frozenset[ChunkId]:
@@ -196,6 +212,8 @@ class KeywordChannel:
 
         def begin() -> tuple[_Engine, QueryWords]:
             lexicon, engine = self._lexicon(query), _Engine(query.tenant_id, self._host.current_or_last(query))
+            engine = engine.following(self._last[0])
+            self._last[0] = engine
             tenant_id, namespaces, text = query.tenant_id, query.namespaces, query.query_text
             return engine, words_of(engine.on(connection), text, lexicon, tenant_id=tenant_id, namespaces=namespaces)
 

@@ -1,5 +1,6 @@
 """Recall by meaning: the chunks whose vectors are nearest to the query's."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -18,9 +19,9 @@ from pipeline.models.local_embedder import LOCAL, LocalEmbedder, query_vectors, 
 from pipeline.models.ports import Embedder, Matrix
 from pipeline.query.channel_options import SemanticOptions, options_of
 from pipeline.query.request import Query, Recalled
-from pipeline.records import ChannelName, ChunkId, TenantId
+from pipeline.records import ChannelName, ChunkId, QueryId, TenantId
 from pipeline.semantic.search_plan import MOST_BY_ID
-from pipeline.semantic.search_store import VectorSearch
+from pipeline.semantic.search_store import NearestChunks, VectorSearch
 from pipeline.semantic.vector_store import Vectors
 
 log = structlog.get_logger(__name__)
@@ -88,6 +89,31 @@ class SemanticChannel:
             passing=None if self.host is None else partial(self.host.passing, query, limit=MOST_BY_ID),
             caps=caps,
         )
+        return self._recalled(query, space, vector, nearest)
+
+    def recall_each(self, queries: Sequence[Query]) -> dict[QueryId, Recalled]:
+        """Return `recall` of many queries of a tenant; those for the same documents share a statement. Leaves out queries
+        that need more than one search. `prepare` them before. Raises Unavailable."""
+        alike: defaultdict[object, list[Query]] = defaultdict(list)
+        for query in queries:
+            options = options_of(SemanticOptions, query.plan.channels.get(self.name))
+            if query.caps is None and options.per_namespace is None:
+                key = query.embedding_space, sorted(query.namespaces), repr(query.filters), query.pool_of(self.name)
+                alike[repr(key)].append(query)
+        recalled: dict[QueryId, Recalled] = {}
+        for some in alike.values():
+            first, space = some[0], self.space(some[0].embedding_space)
+            vectors = [self._vector(query, space) for query in some]
+            found = space.search(first.tenant_id).nearest_to_each(
+                vectors, namespaces=first.namespaces, filters=first.filters, limit=first.pool_of(self.name)
+            )
+            for query, vector, nearest in zip(some, vectors, found, strict=True):
+                if nearest is not None:
+                    recalled[query.query_id] = self._recalled(query, space, vector, nearest)
+        return recalled
+
+    def _recalled(self, query: Query, space: SearchedSpace, vector: Matrix, nearest: NearestChunks) -> Recalled:
+        plan = query.plan.channels.get(self.name)
         threshold = None if plan is None else plan.min_score
         references = self._read_references(query, space)
         near = [hit for hit in nearest.hits if threshold is None or hit[1] >= threshold]
@@ -112,6 +138,19 @@ class SemanticChannel:
         space = self.space(query.embedding_space)
         vector = self._vector(query, space)
         return space.vectors(query.tenant_id).scores(vector, chunk_ids)
+
+    def score_each(self, asked: Sequence[tuple[Query, Sequence[ChunkId]]]) -> dict[QueryId, dict[ChunkId, float]]:
+        """Return `score` of many queries of a tenant, each with its chunks, in one statement for each embedding space."""
+        spaces: defaultdict[int | None, list[tuple[Query, Sequence[ChunkId]]]] = defaultdict(list)
+        for query, chunk_ids in asked:
+            spaces[query.embedding_space].append((query, chunk_ids))
+        scores: dict[QueryId, dict[ChunkId, float]] = {}
+        for number, some in spaces.items():
+            space = self.space(number)
+            pairs = [(self._vector(query, space), chunk_ids) for query, chunk_ids in some]
+            of_each = space.vectors(some[0][0].tenant_id).scores_of_each(pairs)
+            scores.update(zip([query.query_id for query, _ in some], of_each, strict=True))
+        return scores
 
     def prepare(self, query: Query, texts: Sequence[str]) -> None:
         """Embed several wordings of a query in one call, unless cached."""

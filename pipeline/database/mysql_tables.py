@@ -92,7 +92,8 @@ documents = table("documents", key("tenant_id", "namespace", "document_id"),
     required(UINT, "deleted_generation", default="0"),  # everything up to it was deleted
     required(TIME, "created_at", "updated_at"),
     # settled: the newest upload that changed nothing; failed, cancelled: the newest upload that ended so
-    required(UINT, "settled_generation", "failed_generation", "cancelled_generation", default="0"))
+    required(UINT, "settled_generation", "failed_generation", "cancelled_generation", default="0"),
+    optional(SHA256, "failed_version"))             # of the file in a followed source that was refused as a document
 
 sources = table("sources", key("tenant_id", "namespace", source_id=NAME),
     required(ascii_(16), "kind"),                   # file, url, text, bytes, sheet

@@ -1,6 +1,7 @@
 """The sources that are followed. Their secrets leave this module encrypted only."""
 
 import json
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -101,6 +102,11 @@ class FollowedSources(TenantStore):
         rows = self._run(_OWNERS, namespace=namespace, id=source_id, ids=document_ids)
         return {row.document_id: row.source_id for row in rows}
 
+    def refused(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> dict[DocumentId, bytes]:
+        """Return the version of the file that each of these documents could not be made of, unless it was tried anew since."""
+        rows = self._run(_REFUSED, namespace=namespace, ids=document_ids or [""])
+        return {row.document_id: row.failed_version for row in rows}
+
     def _at(self, namespace: Namespace, source_id: str) -> tuple[Any, ...]:
         return followed_sources.c.namespace == namespace, followed_sources.c.source_id == source_id
 
@@ -144,7 +150,13 @@ _VERSIONS = sql(
     "SELECT g.document_id, g.generation, g.source_version FROM generations g FORCE INDEX (generations_by_source)"
     " JOIN documents d ON d.tenant_id = g.tenant_id AND d.namespace = g.namespace AND d.document_id = g.document_id"
     " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.source_id = :id AND g.document_id > :after"
-    " AND g.generation > d.deleted_generation ORDER BY g.document_id, g.generation LIMIT :limit"
+    " AND g.generation > d.deleted_generation AND g.generation <> d.failed_generation"
+    " ORDER BY g.document_id, g.generation LIMIT :limit"
+)
+_REFUSED = sql(
+    "SELECT document_id, failed_version FROM documents WHERE tenant_id = :tenant AND namespace = :namespace"
+    " AND document_id IN :ids AND failed_version IS NOT NULL AND failed_generation = latest_generation"
+    " AND failed_generation > deleted_generation"
 )
 _OWNERS = sql(
     "SELECT g.document_id, g.source_id FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id"

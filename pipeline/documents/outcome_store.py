@@ -4,7 +4,7 @@ number with those of the last failed and cancelled generations."""
 from collections.abc import Sequence
 
 from pipeline.database.rows import TenantStore, by_namespace_and_number, now
-from pipeline.database.statements import OF_DOCUMENTS, same_document, sql
+from pipeline.database.statements import same_document, sql
 from pipeline.records import Generation, JobId
 
 STATUS = (
@@ -24,10 +24,12 @@ WORKED_ON = (
 class DocumentOutcomes(TenantStore):
     """Uploads of one tenant that ended without becoming searchable. Call with their items locked."""
 
-    def failed(self, generations: Sequence[Generation]) -> None:
-        """Record that these uploads failed, each where no later one of its document has."""
+    def failed(self, generations: Sequence[Generation], *, refused: bool) -> None:
+        """Record that these uploads failed, each where no later one of its document has. ``refused``: the document is at
+        fault, so that the same file of a followed source fails again."""
         for namespace, number, document_ids in by_namespace_and_number(generations):
-            self._run(_FAILED, now=now(), namespace=namespace, number=number, ids=document_ids)
+            values = {"namespace": namespace, "number": number, "ids": document_ids, "refused": refused}
+            self._run(_FAILED, now=now(), **values)
 
     def cancelled(self, job_id: JobId, *, where: str) -> None:
         """Record that the items of a job that fit the condition ``where`` are cancelled; call before they are."""
@@ -39,8 +41,9 @@ class DocumentOutcomes(TenantStore):
 
 
 _FAILED = sql(
-    f"UPDATE documents SET failed_generation = :number, updated_at = :now WHERE {OF_DOCUMENTS}"
-    " AND failed_generation < :number"
+    "UPDATE documents d SET d.failed_generation = :number, d.updated_at = :now, d.failed_version = IF(:refused,"
+    f" (SELECT g.source_version FROM generations g WHERE {same_document('g', 'd')} AND g.generation = :number), NULL)"
+    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids AND d.failed_generation < :number"
 )
 
 # A dead letter is a document, not an upload: its newest failure, until a later upload is published or it is deleted.

@@ -57,6 +57,7 @@ _DOWN_AFTER = 2  # documents in a row for which a dependency fails
 log = structlog.get_logger(__name__)
 _BATCH_BYTES = 4 * 1024 * 1024  # of text that a worker loads at once
 MOST_RUNS = 2  # of sources, of one tenant, under way at a time
+_SLICE_DIVISOR = 2  # of queries, so that the workers end a batch together
 _BATCH_DIVISOR = 4  # while others wait: smaller batches, so that no tenant waits long for its turn
 
 
@@ -220,6 +221,7 @@ def take(
         most = MOST_RUNS if queue is IngestQueue.SOURCE else limits.ingest_tenant_batches
         if most and round_robin.batches_in_flight(queue) >= most:
             return None
+        divisor *= _SLICE_DIVISOR if queue is IngestQueue.BATCH else 1
         claims = Ledger(work.connection, tenant_id).claim(
             job_id,
             limit=1 if queue is IngestQueue.LONG else max(1, limits.ingest_batch_documents // divisor),

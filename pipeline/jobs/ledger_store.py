@@ -248,7 +248,10 @@ class Ledger(TenantStore):
         self, claims: Sequence[ItemClaim], *, code: str, detail: str, reason: FailureReason = FailureReason.REJECTED
     ) -> None:
         """Mark items as failed, with a code and a sentence: they become dead letters. Call ``hold`` first."""
-        DocumentOutcomes(self._connection, self._tenant_id).failed([claim.generation for claim in claims])
+        generations = [claim.generation for claim in claims]
+        DocumentOutcomes(self._connection, self._tenant_id).failed(
+            generations, refused=reason is FailureReason.REJECTED
+        )
         for job_id, _ in by_job(claims):  # locks the job, so that failures are seen in the order of their revisions
             self._run(_NEXT_REVISION, job=job_id)
         self._update(

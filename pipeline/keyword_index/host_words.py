@@ -48,7 +48,7 @@ class HostWords:
 
     index: IndexAtRevision
     mysql: Callable[[], KeywordIndex]
-    read_rows: dict[ChunkId, TermsRow] = field(default_factory=dict)
+    read_rows: dict[object, TermsRow] = field(default_factory=dict)
 
     @property
     def counts_all(self) -> bool:
@@ -81,7 +81,7 @@ class HostWords:
         beyond = max(0, pool - _USUAL_POOL)
         limit = max(_LEAST_PROPOSED, int(_PROPOSED_PER_PLACE * (pool - beyond)) + _PROPOSED_BEYOND * beyond)
         if caps is None:
-            rows, is_cut = self.index.view.search(wanted, limit=limit), False
+            rows, is_cut = self.index.view.search(wanted, limit=limit, read=self.read_rows), False
         else:
             rows, is_cut = self.index.view.within_caps(wanted, caps, limit=limit)
         self.read_rows.update((row.chunk_id, row) for row in rows)
@@ -134,7 +134,7 @@ class HostWords:
     def own_rows(self, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:
         """Return the unchanged rows that the index has of these chunks; each is read once per query."""
         unread = [chunk_id for chunk_id in chunk_ids if chunk_id not in self.read_rows]
-        rows = self.index.view.rows(unread, without=self.index.changed)
+        rows = self.index.view.rows(unread, without=self.index.changed, read=self.read_rows)
         self.read_rows.update((row.chunk_id, row) for row in rows)
         return [self.read_rows[chunk_id] for chunk_id in chunk_ids if chunk_id in self.read_rows]
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 import orjson
@@ -230,11 +230,12 @@ class IndexView:
         return int(result.count)
 
     @readable
-    def search(self, wanted: IndexSearch, *, limit: int) -> list[TermsRow]:
+    def search(self, wanted: IndexSearch, *, limit: int, read: dict[object, TermsRow] | None = None) -> list[TermsRow]:
         """Return the ``limit`` best chunks that hold a token and meet the clause; the caller scores them again. Of those
-        that score as the last one, those with the lowest ids, so that a smaller limit gives a part of the same chunks."""
+        that score as the last one, those with the lowest ids, so that a smaller limit gives a part of the same chunks.
+        ``read``: rows that were read before, by their addresses; it gets the others."""
         parts = self._parts(wanted)
-        return self._rows(self._best(parts, limit=limit)) if parts else []
+        return self._rows(self._best(parts, limit=limit), read) if parts else []
 
     def _best(self, parts: list[tuple[tantivy.Occur, tantivy.Query]], *, limit: int) -> list[tantivy.DocAddress]:
         query = tantivy.Query.boolean_query(parts)
@@ -304,10 +305,14 @@ class IndexView:
 
     @readable
     def rows(
-        self, chunk_ids: Sequence[ChunkId], *, without: Sequence[tuple[Namespace, DocumentId]] = ()
+        self,
+        chunk_ids: Sequence[ChunkId],
+        *,
+        without: Sequence[tuple[Namespace, DocumentId]] = (),
+        read: dict[object, TermsRow] | None = None,
     ) -> list[TermsRow]:
-        """Return the rows of these chunks that the index has, ``without`` these documents' chunks."""
-        return self._rows(self._of_chunks(chunk_ids, without))
+        """Return the rows of these chunks that the index has, ``without`` these documents' chunks. ``read``: see `search`."""
+        return self._rows(self._of_chunks(chunk_ids, without), read)
 
     @readable
     def chunks(self, chunk_ids: Sequence[ChunkId]) -> list[IndexEntry]:
@@ -407,9 +412,16 @@ class IndexView:
         row, body, fields = self._stored(address, ROW, TEXT, FIELDS)
         return IndexEntry(terms_row(row), body, fields)
 
-    def _rows(self, addresses: Sequence[tantivy.DocAddress]) -> list[TermsRow]:
-        read: Any = self._searcher.doc
-        return [terms_row(read(address).get_first(ROW)) for address in addresses]
+    def _rows(
+        self, addresses: Sequence[tantivy.DocAddress], read: dict[object, TermsRow] | None = None
+    ) -> list[TermsRow]:
+        known, load, rows = {} if read is None else read, cast(Any, self._searcher.doc), list[TermsRow]()
+        for address in addresses:
+            place = address.segment_ord, address.doc
+            if (row := known.get(place)) is None:
+                row = known[place] = terms_row(load(address).get_first(ROW))
+            rows.append(row)
+        return rows
 
     def _stored(self, address: tantivy.DocAddress, *names: str) -> list[str]:
         document: Any = self._searcher.doc(address)

@@ -5,10 +5,9 @@ and each is answered once. Every query is answered by the functions that answer 
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 import structlog
@@ -17,6 +16,7 @@ from chordwise.contract.tenant import AuditEntry
 from pipeline.answer.result import Answer
 from pipeline.channels.channel import Channel
 from pipeline.channels.semantic_channel import SemanticChannel
+from pipeline.database.rows import slices
 from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.errors import PipelineError, TenantGone, Unavailable
@@ -31,12 +31,17 @@ from pipeline.query.compression import compressed, decompressed
 from pipeline.query.places import WorkKind, lane_pool
 from pipeline.query.query_store import read_query
 from pipeline.query.request import Query, missing_namespaces
+from pipeline.ranking.fusion import Fused
 from pipeline.records import ChannelName, FailureReason, IngestQueue, ItemState, JobId, TenantId
 from pipeline.resources import Resources
-from pipeline.retrieval.answer_query import answer_unstored
+from pipeline.retrieval.answer_query import answer_unstored, ask_unstored, with_journal
+from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.ask_at_once import recall_at_once, score_at_once
 from pipeline.retrieval.ask_channels import settled
-from pipeline.retrieval.compose import render
+from pipeline.retrieval.compose import first_order, render
+from pipeline.retrieval.load_text import read_at_once
 from pipeline.retrieval.record_search import search_row
+from pipeline.retrieval.record_trace import keep_trace
 from pipeline.retrieval.reuse_answer import filtered_by_readers
 from pipeline.retrieval.understand import understand_at_once
 from pipeline.tenants.audit_store import Audit
@@ -45,10 +50,11 @@ from pipeline.threads import start_call
 
 log = structlog.get_logger(__name__)
 
-_WRITTEN_TOGETHER: Final = 16  # answers in a transaction
+_WRITTEN_TOGETHER: Final = 32  # answers in a transaction
 _WRITTEN_AFTER_S: Final = 2.0  # at the latest, so that callers see progress
-_EMBEDDED_TOGETHER: Final = 16  # queries in a call of the model, which has the time of one
+_ASKED_TOGETHER: Final = 16  # queries; a process keeps the words and rows of 32 at hand
 _LONGEST_EMBEDDING_S: Final = 5.0  # then each query asks for its own, as after a failure
+_LOOK_EVERY_S: Final = 0.01  # for queries that callers wait for; a look is a round trip
 _LOOK_AGAIN_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 0.5  # before each step of a query, so that a batch moves on however many others ask
 _MOST_BYTES: Final = 512 * 1024**2  # of the answers of one batch, compressed
@@ -93,6 +99,7 @@ class _Slice:
         self._tenant_id, self._job_id = tenant_id, claims[0].job_id
         self._use, self._channels, self._ledger = use, channels, ledger
         self._lease = Lease(ledger.mysql, tenant_id, claims, lease_s=ledger.settings.ingest_lease_s)
+        self._pools, self._next_look = pools_of_queries(use), Deadline.after(0.0)
         self._begin()
 
     def _begin(self) -> None:
@@ -130,34 +137,76 @@ class _Slice:
                 repeats[claim] = earlier
             else:
                 asked[claim] = read_query(decompressed(body))
-        pools = pools_of_queries(self._use)
-        groups = list(_groups(list(asked), _EMBEDDED_TOGETHER))
-        embedding = start_call(self._embed, [asked[claim] for claim in groups[0]]) if groups else None
-        for number, some in enumerate(groups, start=1):
-            assert embedding is not None
-            settled(embedding, Deadline.after(_LONGEST_EMBEDDING_S), bug="batch_embedding_bug", job_id=self._job_id)
-            if number < len(groups):  # while these are answered
-                embedding = start_call(self._embed, [asked[claim] for claim in groups[number]])
-            self._answer_some({claim: asked[claim] for claim in some}, pools)
+        embedding = start_call(self._embed, list(asked.values()))
+        settled(embedding, Deadline.after(_LONGEST_EMBEDDING_S), bug="batch_embedding_bug", job_id=self._job_id)
+        for some in slices(list(asked.items()), _ASKED_TOGETHER):
+            self._answer_some(dict(some))
         self._write()
         self._repeat(repeats)
         self._write()
 
-    def _answer_some(self, asked: Mapping[ItemClaim, Query], pools: Sequence[str]) -> None:
-        for claim, query in self._prepared(asked).items():
-            if claim not in self._lease.claims:  # cancelled, or taken over
-                continue
-            try:
-                self._answer_one(claim, query, pools)
-            except PipelineError as error:
-                self._fail(claim, error.code, error.public, FailureReason.GAVE_UP)
-            except Exception as error:
-                log.exception("batch_bug", query_id=query.query_id, ordinal=claim.ordinal)
-                self._fail(claim, "internal_error", f"unexpected {type(error).__name__}", FailureReason.BUG)
+    def _answer_some(self, some: Mapping[ItemClaim, Query]) -> None:
+        """Answer some of the queries together, one step after the other, giving way before each query's part of a step. The
+        time of a query does not run while others have their turn."""
+        queries: dict[ItemClaim, Query] = {}
+        for claim, query in self._prepared(some).items():
+            with self._blaming(claim, query):
+                queries[claim] = understand_at_once(query, self._use)
+        began = time.time()
+        known = recall_at_once(list(queries.values()), self._use, self._channels, self._give_way)
+        asked: dict[ItemClaim, tuple[Arrived, float]] = {}
+        for claim, query in queries.items():
+            self._give_way()
+            results = known.get(query.query_id, {})
+            idle_s = time.time() - began - sum(elapsed_ms for _, elapsed_ms in results.values()) / 1000
+            until = began + idle_s + query.plan.deadline_ms / 1000
+            with self._blaming(claim, query):
+                query = replace(query, created_at=began, deadline_at=until)
+                arrived = ask_unstored(query, self._use, self._channels, results)
+                asked[claim] = replace(arrived, idle_s=idle_s), time.time()
+        scored = score_at_once([arrived for arrived, _ in asked.values()], self._use, self._channels)
+        ordered: dict[ItemClaim, tuple[Arrived, float]] = {}
+        fused: dict[ItemClaim, list[Fused]] = {}
+        for claim, arrived in self._in_turn(asked):
+            with self._blaming(claim, arrived.query):
+                arrived = with_journal(replace(arrived, scored=scored.get(arrived.query.query_id, {})), self._use)
+                fused[claim] = first_order(arrived, self._use, self._channels)
+                ordered[claim] = arrived, time.time()
+        texts = read_at_once([(arrived, fused[claim]) for claim, (arrived, _) in ordered.items()], self._use)
+        for claim, arrived in self._in_turn(ordered):
+            with self._blaming(claim, arrived.query):
+                arrived = replace(arrived, texts=texts.get(arrived.query.query_id, {}))
+                self._answer_one(claim, arrived, fused[claim])
             if len(self._ended) >= _WRITTEN_TOGETHER or self._due.has_passed:
                 self._write()
             elif self._lease.is_due:
                 self._lease.renew_rest()
+
+    def _in_turn(self, waiting: Mapping[ItemClaim, tuple[Arrived, float]]) -> Iterator[tuple[ItemClaim, Arrived]]:
+        """Yield the results of queries that are neither cancelled nor taken over. Their time stood still since the given
+        moments."""
+        for claim, (arrived, since) in waiting.items():
+            if claim in self._lease.claims:
+                self._give_way()
+                idle_s = time.time() - since
+                query = replace(arrived.query, deadline_at=arrived.query.deadline_at + idle_s)
+                yield claim, replace(arrived, query=query, idle_s=arrived.idle_s + idle_s)
+
+    @contextmanager
+    def _blaming(self, claim: ItemClaim, query: Query) -> Iterator[None]:
+        """Fail the query, and no other one, for an error in the block."""
+        try:
+            yield
+        except PipelineError as error:
+            self._fail(claim, error.code, error.public, FailureReason.GAVE_UP)
+        except Exception as error:
+            log.exception("batch_bug", query_id=query.query_id, ordinal=claim.ordinal)
+            self._fail(claim, "internal_error", f"unexpected {type(error).__name__}", FailureReason.BUG)
+
+    def _give_way(self) -> None:
+        if self._next_look.has_passed:
+            give_way(self._use, self._pools)
+            self._next_look = Deadline.after(_LOOK_EVERY_S)
 
     def _prepared(self, asked: Mapping[ItemClaim, Query]) -> dict[ItemClaim, Query]:
         """Return the queries with the revisions of their namespaces and the embedding space of now, as the gateway sends them;
@@ -191,16 +240,13 @@ class _Slice:
             with tolerate_outage(log.warning, "batch_not_embedded", queries=len(those), also=(PipelineError,)):
                 semantic.prepare(those[0], [query.query_text for query in those])
 
-    def _answer_one(self, claim: ItemClaim, query: Query, pools: Sequence[str]) -> None:
-        now = time.time()
-        query = replace(query, created_at=now, deadline_at=now + query.plan.deadline_ms / 1000)
-        query = understand_at_once(query, self._use)
-        answer = answer_unstored(query, self._use, self._channels, pause=partial(give_way, self._use, pools))
+    def _answer_one(self, claim: ItemClaim, arrived: Arrived, fused: Sequence[Fused]) -> None:
+        answer = answer_unstored(arrived, self._use, self._channels, fused)
+        keep_trace(arrived, answer, self._use)
         if answer.error is not None:
             self._try_later(claim, answer)
-            return
-        row = search_row(query, answer, self._use)
-        self._answers[claim] = compressed(render(answer)), row
+        else:
+            self._answers[claim] = compressed(render(answer)), search_row(arrived.query, answer, self._use)
 
     def _try_later(self, claim: ItemClaim, answer: Answer) -> None:
         """Put a query back that no channel could answer; after as many attempts as a document has, it fails."""
@@ -237,8 +283,6 @@ class _Slice:
             with unit_of_work(self._ledger.mysql) as work:
                 self._write_held(Ledger(work.connection, self._tenant_id), self._job_id, work)
             self._lease.release(ended)
-            if self._lease.claims:
-                self._lease.renew_rest()
         self._begin()
 
     def _write_held(self, ledger: Ledger, job_id: JobId, work: UnitOfWork) -> None:
@@ -276,8 +320,3 @@ def give_way(use: Resources, pools: Sequence[str], *, sleep: Callable[[float], o
         while not deadline.has_passed and any(use.places.held(pools).values()):
             sleep(_LOOK_AGAIN_S)
     return time.perf_counter() - began
-
-
-def _groups(claims: Sequence[ItemClaim], size: int) -> Iterable[Sequence[ItemClaim]]:
-    for start in range(0, len(claims), size):
-        yield claims[start : start + size]

@@ -18,6 +18,7 @@ from pipeline.outages import tolerate_outage
 from pipeline.query.plan import Lane
 from pipeline.query.request import Envelope, Query
 from pipeline.query.understanding import ChannelRun, QueryState
+from pipeline.ranking.fusion import Fused
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, Journal
@@ -153,37 +154,28 @@ def compose_and_store(
     state: QueryState, use: Resources, channels: Mapping[ChannelName, Channel], *, lane: Lane = "chord"
 ) -> bool:
     """Assemble the answer from the results in ``state``, and store it. Returns False if there was one already."""
-    arrived, answer = _composed(state, use, channels, lane=lane)
+    arrived, answer = _composed(replace(await_understanding(state, use, channels), lane=lane), use, channels)
     return _store(state.query, arrived, answer, use)
 
 
-def _composed(
-    state: QueryState, use: Resources, channels: Mapping[ChannelName, Channel], *, lane: Lane
-) -> tuple[Arrived, Answer]:
-    """Assemble the answer from the results in ``state``; return it with what it was assembled from."""
-    journal = Journal(tracing=may_keep(state.query, use), began_at=time.time())
-    arrived = replace(await_understanding(state, use, channels), lane=lane, journal=journal)
-    with recorded_calls() as journal.calls:
-        return arrived, _compose_or_report(arrived, use, channels)
+def _composed(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel]) -> tuple[Arrived, Answer]:
+    """Assemble the answer from the results that arrived; return it with what it was assembled from."""
+    arrived = with_journal(arrived, use)
+    return arrived, _compose_or_report(arrived, use, channels)
 
 
-def answer_unstored(
-    query: Query, use: Resources, channels: Mapping[ChannelName, Channel], *, pause: Callable[[], float]
-) -> Answer:
-    """Answer a query that Redis does not hold, as the tasks of its chord do, with the same breakers, bulkhead, metrics and
-    log lines. The caller stores the answer. The channels are asked one after the other; ``pause`` is called before each step
-    and returns its seconds, which are none of the query's time. Never raises for a dependency."""
-    arrived, answer = _answered(query, use, channels, pause)
-    keep_trace(arrived, answer, use)
-    return answer
+def with_journal(arrived: Arrived, use: Resources) -> Arrived:
+    """Return the results with a record of their composition, which begins now."""
+    return replace(arrived, journal=Journal(tracing=may_keep(arrived.query, use), began_at=time.time()))
 
 
 def answer_before_storing(
     query: Query, use: Resources, channels: Mapping[ChannelName, Channel], send: Callable[[bytes], object]
 ) -> None:
-    """Answer a query that Redis does not return, as `answer_unstored` does with all channels at once, and ``send`` the answer.
-    Then store both, unless Redis is still away or has an answer."""
-    arrived, answer = _answered(query, use, channels, None)
+    """Answer a query that Redis does not return, and ``send`` the answer. Then store both, unless Redis is still away or has
+    an answer."""
+    arrived = with_journal(ask_unstored(query, use, channels), use)
+    answer = answer_unstored(arrived, use, channels)
     rendered = render(answer)
     send(rendered)
     ids: dict[str, Any] = {"query_id": query.query_id, "tenant_id": query.tenant_id}
@@ -192,12 +184,14 @@ def answer_before_storing(
         keep_trace(arrived, answer, use)
 
 
-def _answered(
+def ask_unstored(
     query: Query,
     use: Resources,
     channels: Mapping[ChannelName, Channel],
-    pause: Callable[[], float] | None,
-) -> tuple[Arrived, Answer]:
+    known: Mapping[ChannelName, tuple[Envelope, float]] | None = None,
+) -> Arrived:
+    """Ask the channels, and the model, of a query that Redis does not hold, as the tasks of its chord do, with the same
+    breakers, bulkhead, metrics and log lines. ``known``: results that are there already, with their milliseconds."""
     understanding = start_call(ask_model, query, use) if query.model_steps else None
 
     def ask(name: ChannelName) -> tuple[Envelope, float]:
@@ -207,11 +201,8 @@ def _answered(
         measure_channel(query, envelope, elapsed_ms, use.meter)
         return envelope, elapsed_ms
 
-    results: dict[ChannelName, tuple[Envelope, float]] = {}
-    for names in [query.channels] if pause is None else [(name,) for name in query.channels]:
-        query = _delayed(query, pause)
-        results |= side_by_side(query, ask, names)
-    query = _delayed(query, pause)
+    results = dict(known or {})
+    results |= side_by_side(query, ask, [name for name in query.channels if name not in results])
     state = QueryState(
         query=query,
         status="running",
@@ -220,15 +211,21 @@ def _answered(
         answer=None,
         understood=None if understanding is None else understood_in_time(query, understanding),
     )
-    arrived, answer = _composed(state, use, channels, lane="in_process")
-    measure_answer(query, answer, use.meter, by_tenant=use.settings.metrics_tenants)
-    log_answer(query, answer, first=True)
-    return arrived, answer
+    return replace(await_understanding(state, use, channels), lane="in_process")
 
 
-def _delayed(query: Query, pause: Callable[[], float] | None) -> Query:
-    seconds = 0.0 if pause is None else pause()
-    return replace(query, created_at=query.created_at + seconds, deadline_at=query.deadline_at + seconds)
+def answer_unstored(
+    arrived: Arrived,
+    use: Resources,
+    channels: Mapping[ChannelName, Channel],
+    fused: Sequence[Fused] | None = None,
+) -> Answer:
+    """Assemble the answer from the results of `ask_unstored`. The caller stores it. Never raises for a dependency. ``fused``:
+    see `compose`."""
+    answer = _compose_or_report(arrived, use, channels, fused)
+    measure_answer(arrived.query, answer, use.meter, by_tenant=use.settings.metrics_tenants)
+    log_answer(arrived.query, answer, first=True)
+    return answer
 
 
 def fail(tenant_id: TenantId, query_id: QueryId, use: Resources) -> bool:
@@ -288,10 +285,16 @@ def _store(asked: Query, arrived: Arrived, composed: Answer, use: Resources) -> 
     return first
 
 
-def _compose_or_report(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel]) -> Answer:
+def _compose_or_report(
+    arrived: Arrived,
+    use: Resources,
+    channels: Mapping[ChannelName, Channel],
+    fused: Sequence[Fused] | None = None,
+) -> Answer:
     """Compose the answer; return an empty one that reports a bug, which would occur at the deadline as well."""
     try:
-        return compose(arrived, use, channels)
+        with recorded_calls() as arrived.journal.calls:
+            return compose(arrived, use, channels, fused)
     except Exception as error:
         log.exception("answer_bug", query_id=arrived.query.query_id)
         arrived.journal.lost(

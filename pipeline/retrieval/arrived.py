@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Final
 
 from chordwise.contract.answer import Rung, SecondRetrieval
+from pipeline.documents.chunk_store import StoredChunk
 from pipeline.keyword.scoring import long_share
 from pipeline.keyword.terms import holds_unspaced, query_terms
 from pipeline.local_models import weights_of
@@ -112,7 +113,10 @@ class Journal:
 class Arrived:
     """A query and the results of the channels that returned one. ``losses``: of understanding the query. ``ran``: when
     each channel was asked, and by which worker. ``opened_at``: when the gateway stored the query, seconds since the
-    epoch. ``lane``: the one that composes the answer. ``journal``: the record of the composition, one for both rounds."""
+    epoch. ``lane``: the one that composes the answer. ``scored``: chunks that a channel has scored already, with their
+    scores. ``texts``: chunks that were read already, None for those that are not shown. ``idle_s``: how long the query
+    waited for others of its batch, which is none of its time. ``journal``: the record of the composition, one for both
+    rounds."""
 
     query: Query
     envelopes: Mapping[ChannelName, Envelope]
@@ -121,6 +125,9 @@ class Arrived:
     ran: Mapping[str, ChannelRun] = field(default_factory=dict)
     opened_at: float | None = None
     lane: Lane = "chord"
+    scored: Mapping[ChannelName, tuple[Sequence[ChunkId], dict[ChunkId, float]]] = field(default_factory=dict)
+    texts: Mapping[ChunkId, StoredChunk | None] = field(default_factory=dict)
+    idle_s: float = 0.0
     journal: Journal = field(default_factory=Journal)
 
     @classmethod

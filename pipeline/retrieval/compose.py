@@ -1,7 +1,7 @@
 """Compose the answer to a query: the steps from the channels' results to the stored answer, in order."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.keyword.terms import query_terms
 from pipeline.outages import tolerate_outage
 from pipeline.query.request import Envelope, Query, Understanding
+from pipeline.ranking.fusion import Fused
 from pipeline.ranking.hits import Hydrated
 from pipeline.ranking.selection import BEYOND_PER_DOCUMENT, decayed, deduplicated, select, stepped_down
 from pipeline.records import ChannelName
@@ -40,22 +41,27 @@ _NOTHING = AnswerContext(text="", token_count=0, citations=(), entities=())
 _ON_REQUEST = ("context", "highlights", "facets", "groups")  # fields that an answer has only if the query asks for them
 
 
-def compose(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel]) -> Answer:
+def compose(
+    arrived: Arrived,
+    use: Resources,
+    channels: Mapping[ChannelName, Channel],
+    fused: Sequence[Fused] | None = None,
+) -> Answer:
     """Compose the answer to a query from its channels' results, in these steps; `rank` has those of one round. Never
-    raises for a dependency: the journal names losses for ``stats``."""
+    raises for a dependency: the journal names losses for ``stats``. ``fused``: the result of `first_order`, if it was
+    called."""
     query, journal = arrived.query, arrived.journal
-    journal.remarks.extend(query.remarks)
-    journal.degradations.extend(arrived.losses)
+    fused = first_order(arrived, use, channels) if fused is None else fused
     if not query.channels:  # understood as a question that no namespace answers
         return empty_answer(arrived)
-    record_losses(arrived)
 
-    def rank_round(arrived: Arrived) -> RetrievalRound:
+    def rank_round(arrived: Arrived, fused: Sequence[Fused] | None = None) -> RetrievalRound:
         fill = fill_caps if query.plan.retrieve.selection.group_by is None else fill_groups
-        return fill(rank(arrived, use, channels), partial(rank, use=use, channels=channels), channels)
+        first = rank(arrived, use, channels, fused)
+        return fill(first, partial(rank, use=use, channels=channels), channels)
 
     expand = partial(expand_query, use=use) if use.settings.llm_model else None
-    ranked = retry_poor(rank_round(arrived), rank_round, channels, expand=expand)
+    ranked = retry_poor(rank_round(arrived, fused), rank_round, channels, expand=expand)
     chunks = answer_chunks(ranked.returned, envelopes=ranked.arrived.usable)
     failed = problem_of(query, usable=ranked.arrived.usable, losses=journal.degradations, chunks=chunks)
     fallback = fall_back(ranked.arrived, chunks, use, channels, hints=failed is None)
@@ -71,12 +77,33 @@ def compose(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Cha
     return replace(answer, facets=facets, groups=answer_groups(ranked))
 
 
-def rank(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel]) -> RetrievalRound:
-    """Rank the channels' results of one round, in these steps. Steps that the plan leaves out cost nothing."""
+def first_order(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel]) -> list[Fused]:
+    """Begin the journal, and return the candidates in the order before their texts are read."""
+    journal = arrived.journal
+    journal.remarks.extend(arrived.query.remarks)
+    journal.degradations.extend(arrived.losses)
+    if not arrived.query.channels:
+        return []
+    record_losses(arrived)
+    return _order(arrived, use, channels)
+
+
+def _order(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel]) -> list[Fused]:
+    fused = add_coverage(arrived, fuse(arrived, channels), channels)
+    return support_neighbours(arrived, fused, use, channels)
+
+
+def rank(
+    arrived: Arrived,
+    use: Resources,
+    channels: Mapping[ChannelName, Channel],
+    fused: Sequence[Fused] | None = None,
+) -> RetrievalRound:
+    """Rank the channels' results of one round, in these steps. Steps that the plan leaves out cost nothing. ``fused``: the
+    candidates, if they are in order already."""
     query, plan, journal = arrived.query, arrived.query.plan, arrived.journal
     retrieve = plan.retrieve
-    fused = add_coverage(arrived, fuse(arrived, channels), channels)
-    fused = support_neighbours(arrived, fused, use, channels)
+    fused = _order(arrived, use, channels) if fused is None else fused
     hits, capped = load_text(arrived, fused, use), 0
     if retrieve.time_decay is not None:
         hits = journal.step("decay", decayed(hits, retrieve.time_decay, query.present))
@@ -168,7 +195,7 @@ def _answer(
 ) -> Answer:
     journal, usable = arrived.journal, arrived.usable
     latency = {
-        "total": round((time.time() - query.created_at) * 1000, 3),
+        "total": round((time.time() - query.created_at - arrived.idle_s) * 1000, 3),
         **{channel: round(elapsed, 3) for channel, elapsed in arrived.elapsed_ms.items()},
         **journal.latency_ms,
     }

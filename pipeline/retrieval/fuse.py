@@ -393,17 +393,23 @@ def _complete(
     if len(rankings) < 2:
         return {}
     started = time.perf_counter()
-    union = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
     completed: dict[ChannelName, dict[ChunkId, float]] = {}
     running: dict[ChannelName, Future[dict[ChunkId, float]]] = {}
-    for ranking in rankings:
-        channel = channels.get(ranking.channel)
-        unscored = sorted(union.difference(ranking.chunk_ids))
-        if channel is not None and unscored:
-            running[ranking.channel] = start_call(channel.score, arrived.query, unscored)
-    for name, future in running.items():
-        scores = _result_in_time(name, future, arrived, otherwise=f"{name} could not score what other channels found")
-        if scores is not None:
+    for name, unscored in unscored_of(rankings).items():
+        channel, (known, scores) = channels.get(name), arrived.scored.get(name, ((), {}))
+        if unscored and known == unscored:
             completed[name] = scores
+        elif channel is not None and unscored:
+            running[name] = start_call(channel.score, arrived.query, unscored)
+    for name, future in running.items():
+        found = _result_in_time(name, future, arrived, otherwise=f"{name} could not score what other channels found")
+        if found is not None:
+            completed[name] = found
     arrived.journal.took("complete", started)
     return completed
+
+
+def unscored_of(rankings: Sequence[Ranking]) -> dict[ChannelName, list[ChunkId]]:
+    """Return the candidates that each channel did not find itself, ordered by id."""
+    union = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
+    return {ranking.channel: sorted(union.difference(ranking.chunk_ids)) for ranking in rankings}

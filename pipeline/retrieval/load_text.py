@@ -2,10 +2,13 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final, TypeVar
+
+import structlog
 
 from chordwise.contract.answer import sureness
 from pipeline.chunking.strategies.registry import window_of
@@ -16,18 +19,20 @@ from pipeline.errors import CircuitOpen, PipelineError, TooLate, Unavailable
 from pipeline.filters.python_filters import SHOWN_FIELDS, may_be_more, unmet
 from pipeline.filters.readers import may_read
 from pipeline.keyword_index.host_words import IndexAtRevision
-from pipeline.outages import replace_in_outage
+from pipeline.outages import replace_in_outage, tolerate_outage
 from pipeline.query.plan import Plan
 from pipeline.query.request import Query, QueryMoment, copied
 from pipeline.ranking.confidence import UNTOLD, Confidences
 from pipeline.ranking.fusion import Fused
 from pipeline.ranking.hits import Drop, Hit, Hydrated, fields_of
 from pipeline.ranking.selection import CHOICE, are_full, capped, decayed, deduplicated, grade_of, grouped, select
-from pipeline.records import ChannelName, ChunkId, DocumentFields
+from pipeline.records import ChannelName, ChunkId, DocumentFields, QueryId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived, Journal
 from pipeline.retrieval.ask_channels import RESERVE_S
 from pipeline.threads import start_call
+
+log = structlog.get_logger(__name__)
 
 # Vectors are kept in half precision, so that a cosine may come out this far beyond 1.
 _ROUNDING = 5e-3
@@ -95,7 +100,7 @@ def hydrate(
     stored = [hit for hit in fused if hit.chunk_id not in supplied][:_MOST_READ]
     batch = needed(query.plan)
     chunks: dict[ChunkId, StoredChunk] = {}
-    shown = ShownChunks(query, use)
+    shown = ShownChunks(query, use, arrived.texts)
     position = 0
     with journal.losing("hydrate", "the text of the hits could not be read"):
         while position < len(stored) and not _enough(stored[:position], chunks, sure, stored[position].score, query):
@@ -224,11 +229,13 @@ def _hydrated(chunk: StoredChunk) -> Hydrated:
 
 
 class ShownChunks:
-    """Reads the shown chunks of a query. After one failure MySQL is not asked again for this query."""
+    """Reads the shown chunks of a query. After one failure MySQL is not asked again for this query. ``known``: chunks that
+    were read already, None for those that are not shown."""
 
-    def __init__(self, query: Query, use: Resources) -> None:
+    def __init__(self, query: Query, use: Resources, known: Mapping[ChunkId, StoredChunk | None] | None = None) -> None:
         self._query = query
         self._use = use
+        self._known = known or {}
         self._index: IndexAtRevision | None = None
         self._missing = 0
         self._withheld = 0
@@ -238,7 +245,10 @@ class ShownChunks:
         index has none of the query's namespaces."""
         if self._index is not None:
             return self._of_index(self._index, chunk_ids)
-        of_mysql = partial(read_in_time, self._query, self._use, partial(self._of_mysql, chunk_ids))
+        if all(chunk_id in self._known for chunk_id in chunk_ids):
+            found = ((chunk_id, self._known[chunk_id]) for chunk_id in chunk_ids)
+            return {chunk_id: chunk for chunk_id, chunk in found if chunk is not None}
+        of_mysql = partial(read_in_time, self._query, self._use, partial(self.of_mysql, chunk_ids))
         return replace_in_outage(of_mysql, lambda _: self._of_last_index(chunk_ids))
 
     def _of_last_index(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, StoredChunk] | None:
@@ -270,13 +280,35 @@ class ShownChunks:
             detail = f"{self._withheld} passages were withheld: the tenant's rules for personal data could not be read"
             journal.lost("hydrate", "rules_unknown", detail)
 
-    def _of_mysql(self, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, StoredChunk]:
+    def of_mysql(self, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, StoredChunk]:
+        """Return those that MySQL shows now. Raises Unavailable."""
         query = self._query
         with reading(self._use.mysql) as connection:
             chunks = Chunks(connection, query.tenant_id)
             return chunks.hydrate(
                 chunk_ids, namespaces=query.namespaces_read, reads_as=query.reads_as, since=query.since
             )
+
+
+def read_at_once(
+    every: Iterable[tuple[Arrived, Sequence[Fused]]], use: Resources
+) -> dict[QueryId, Mapping[ChunkId, StoredChunk | None]]:
+    """Return the texts that each answer needs first, read by one statement for all queries with the same rights. Those whose
+    statement fails read their own."""
+    alike: defaultdict[object, list[tuple[Query, list[ChunkId]]]] = defaultdict(list)
+    for arrived, fused in every:
+        query = arrived.query
+        wanted = [ChunkId(hit.chunk_id) for hit in fused if hit.chunk_id not in query.exclude][: needed(query.plan)]
+        alike[query.namespaces_read, query.reads_as].append((query, wanted))
+    read: dict[QueryId, Mapping[ChunkId, StoredChunk | None]] = {}
+    for some in alike.values():
+        ids = list(dict.fromkeys(chunk_id for _, wanted in some for chunk_id in wanted))
+        first = min((query for query, _ in some), key=lambda query: query.created_at)
+        with tolerate_outage(log.warning, "texts_not_read_at_once", queries=len(some)):
+            chunks = read_in_time(first, use, partial(ShownChunks(first, use).of_mysql, ids)) if ids else {}
+            for query, wanted in some:
+                read[query.query_id] = {chunk_id: chunks.get(chunk_id) for chunk_id in wanted}
+    return read
 
 
 def needed(plan: Plan) -> int:

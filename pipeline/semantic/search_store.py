@@ -30,7 +30,7 @@ from pipeline.semantic.vector_index_store import (
     scan_settings,
     set_values,
 )
-from pipeline.semantic.vector_store import Vectors, halfvec_literal, space_errors
+from pipeline.semantic.vector_store import Vectors, for_each_query, halfvec_literal, space_errors
 from pipeline.threads import start_call
 
 log = structlog.get_logger(__name__)
@@ -124,6 +124,32 @@ class VectorSearch:
         results = [self._search(first), *(search.result() for search in searches)]
         hits = sorted((hit for result in results for hit in result.hits), key=lambda hit: (-hit[1], hit[0]))
         return NearestChunks(hits=tuple(hits[:limit]), guard=_joint_guard([result.guard for result in results]))
+
+    def nearest_to_each(
+        self, vectors: Sequence[Matrix], *, namespaces: Sequence[Namespace], filters: Filters, limit: int
+    ) -> list[NearestChunks | None]:
+        """Return `nearest` for each of these vectors by one statement; None for those that need more than that."""
+        names = tuple(sorted(namespaces))
+        request = _SearchRequest(vector="", namespaces=names, filters=filters, limit=limit)
+        literals = [halfvec_literal(vector) for vector in vectors]
+        index = self._tools.known.of(self._tenant_id, self._table)
+        plan = None if index is None else self._plan(request, index)
+        if plan is not None and plan.by_id:
+            return [None] * len(vectors)
+        if plan is not None and plan.indexed:
+            each = self._read_lists(replace(request, limit=limit + 1), plan, literals)
+            return [self._complete(near, plan, limit) for near in each]
+        every = Vectors(self._tools.exact, self._tenant_id, distance=self._tools.distance, table=self._table)
+        guard = RecallGuard(method="exact", rows=None if plan is None else plan.rows)
+        found = every.nearest_to_each(literals, namespaces=names, filters=filters, limit=limit)
+        return [NearestChunks(hits=tuple(hits), guard=guard) for hits in found]
+
+    def _complete(self, near: Sequence[Any], plan: SearchPlan, limit: int) -> NearestChunks | None:
+        """Return the result of a search through indexes if no further one is needed."""
+        hits, visited = self._visited(near[:limit])
+        if _parts_equals(near, limit) or replan(plan, visited, limit=limit) is not plan:
+            return None
+        return NearestChunks(hits=tuple(hits), guard=_guard_of(plan, visited))
 
     def _within_caps(self, request: _SearchRequest, caps: Caps) -> NearestChunks:
         """Return the nearest chunks within the caps: exactly, or through indexes without the documents and texts that have
@@ -236,15 +262,7 @@ class VectorSearch:
         if better is not None and better is not plan:
             hits, visited = self._listed(request, better)
             better = better if visited.hits == request.limit else None
-        recall = _least(indexed.recall for indexed in plan.indexed)
-        method = _joint_method("hnsw" if indexed.is_graph else "ivfflat" for indexed in plan.indexed)
-        guard = RecallGuard(
-            method=method,
-            rows=plan.rows,
-            scanned=visited.rows,
-            indexes=len(plan.indexed),
-            recall=None if recall is None else round(recall, 3),
-        )
+        guard = _guard_of(plan, visited)
         if better is not None:
             return NearestChunks(hits=tuple(hits), guard=guard)
         log.info(
@@ -253,7 +271,9 @@ class VectorSearch:
 
         def exactly() -> NearestChunks:
             exact = self._by_id(request, rows=plan.rows) or self._exactly(request, rows=plan.rows)
-            return replace(exact, guard=replace(exact.guard, method=f"{method}+exact_fallback", scanned=visited.rows))
+            return replace(
+                exact, guard=replace(exact.guard, method=f"{guard.method}+exact_fallback", scanned=visited.rows)
+            )
 
         short = NearestChunks(hits=tuple(hits), guard=replace(guard, recall=None, may_be_short=True))
         return replace_in_outage(exactly, lambda _: short if hits else None)
@@ -262,20 +282,25 @@ class VectorSearch:
         """Return the nearest rows of the lists that the plan reads and of the rows outside the indexes, nearest first. If
         the limit parts equally near rows, more are read, so that those with the lowest chunk ids are returned."""
         limit = request.limit
-        near = self._read_lists(replace(request, limit=limit + 1), plan)
-        if len(near) > limit and near[limit][1] == near[limit - 1][1]:
+        [near] = self._read_lists(replace(request, limit=limit + 1), plan, [request.vector])
+        if _parts_equals(near, limit):
             wider = replace(plan, longest_scan=max(plan.longest_scan, _MOST_TIED))
-            near = self._read_lists(replace(request, limit=max(limit, _MOST_TIED)), wider)
+            [near] = self._read_lists(replace(request, limit=max(limit, _MOST_TIED)), wider, [request.vector])
+        return self._visited(near[:limit])
+
+    def _visited(self, near: Sequence[Any]) -> tuple[list[Near], VisitedRows]:
+        """Return the hits of these rows, and how far the indexes were searched for them."""
         similarity, visited = MEASURES[self._tools.distance].similarity, dict[int, int]()
-        for _, _, _, place, part in near[:limit]:
+        for _, _, _, place, part in near:
             if place > visited.get(part, 0):
                 visited[part] = place
-        hits = [(ChunkId(chunk_id), similarity(distance)) for chunk_id, distance, *_ in near[:limit]]
-        passing = sum(part > 0 for *_, part in near[:limit])
+        hits = [(ChunkId(chunk_id), similarity(distance)) for chunk_id, distance, *_ in near]
+        passing = sum(part > 0 for *_, part in near)
         return hits, VisitedRows(hits=len(hits), rows=sum(visited.values()), passing=passing)
 
-    def _read_lists(self, request: _SearchRequest, plan: SearchPlan) -> Sequence[Any]:
-        """Return rows of chunk id, distance, whether it passes, and where it was visited, nearest first."""
+    def _read_lists(self, request: _SearchRequest, plan: SearchPlan, queries: Sequence[str]) -> list[Sequence[Any]]:
+        """Return for each query the rows of chunk id, distance, whether it passes, and where it was visited, nearest
+        first."""
         most = request.limit + len(plan.indexed)
         condition, values = self._condition(request, longest=plan.longest_scan, most=most)
         spans = [(indexed.first, indexed.end) for indexed in plan.indexed]
@@ -286,16 +311,20 @@ class VectorSearch:
         if uncovered := gaps(spans):
             parts.append(self._fill(_OUTSIDE, condition, rows=numbered_rows(self._tenant_id, uncovered)))
         statement = _PARTS.format(parts=" UNION ALL ".join(parts))
+        if len(queries) > 1:
+            statement, values["queries"] = for_each_query(statement), list(queries)
         with space_errors(self._table), self._tools.indexed().connect() as connection:
             wanted = scan_settings(ivfflat_probes=plan.probes, ef_search=plan.ef_search)
             if wanted.items() - connection.info.get("scan", {}).items():
                 set_values(connection, wanted)
                 connection.info["scan"] = connection.info.get("scan", {}) | wanted
-            result = connection.execute(sql(statement), values).all()
-        # A row that does not pass is the last one an index scan visited. Rows farther away may be incomplete, so stop
-        # there.
-        end = next((at for at, (_, _, passes, _, _) in enumerate(result) if not passes), len(result))
-        return result[:end]
+            rows = connection.execute(sql(statement), values | {"query": queries[0]}).all()
+        if len(queries) == 1:
+            return [_before_last_visited(rows)]
+        by_place: dict[int, list[Any]] = {place: [] for place in range(1, len(queries) + 1)}
+        for row in rows:
+            by_place[row[-1]].append(row[:-1])
+        return [_before_last_visited(of_one) for of_one in by_place.values()]
 
     def _condition(self, request: _SearchRequest, **more: object) -> tuple[str, dict[str, Any]]:
         """Return the condition of the filters, and the values of a statement with it."""
@@ -322,6 +351,28 @@ class _SearchRequest:
     passing: ListPassing | None = None
     full: tuple[tuple[str, str], ...] = ()  # documents, by namespace and id, and texts, by hash, that are left out
     hashes: tuple[str, ...] = ()
+
+
+def _before_last_visited(rows: Sequence[Any]) -> Sequence[Any]:
+    """Return the rows before the first that does not pass: it is the last one that an index scan visited, and rows farther
+    away may be incomplete."""
+    return rows[: next((at for at, (_, _, passes, _, _) in enumerate(rows) if not passes), len(rows))]
+
+
+def _parts_equals(near: Sequence[Any], limit: int) -> bool:
+    """Return whether the limit parts equally near rows."""
+    return len(near) > limit and near[limit][1] == near[limit - 1][1]
+
+
+def _guard_of(plan: SearchPlan, visited: VisitedRows) -> RecallGuard:
+    recall = _least(indexed.recall for indexed in plan.indexed)
+    return RecallGuard(
+        method=_joint_method("hnsw" if indexed.is_graph else "ivfflat" for indexed in plan.indexed),
+        rows=plan.rows,
+        scanned=visited.rows,
+        indexes=len(plan.indexed),
+        recall=None if recall is None else round(recall, 3),
+    )
 
 
 def _least(recalls: Iterable[float | None]) -> float | None:

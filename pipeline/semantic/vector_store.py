@@ -11,12 +11,13 @@ import orjson
 import psycopg
 from numpy.typing import NDArray
 from psycopg.types.json import Jsonb
-from sqlalchemy import Connection, Engine, bindparam, exc, text
+from sqlalchemy import Connection, Engine, exc, text
 from sqlalchemy.dialects import postgresql
 
 from pipeline.chunking.strategies.question_answer import MARK, PAIR_TYPE
 from pipeline.database.engines import postgres_errors
 from pipeline.database.postgres_tables import FILTERED
+from pipeline.database.statements import sql
 from pipeline.database.tenant_presence import RequireTenant, none_required, share_tenant
 from pipeline.distances import MEASURES, Distance
 from pipeline.documents.alignment_store import AlignedVectors
@@ -172,14 +173,28 @@ class Vectors:
         only MySQL knows.
         """
         condition, values = postgres_condition(filters)
-        statement = text(
-            _NEAREST.format(table=self._table, operator=MEASURES[self._distance].operator, condition=condition)
-        ).bindparams(bindparam("namespaces", list(namespaces), expanding=True))
-        literal = vector if isinstance(vector, str) else halfvec_literal(vector)
-        values |= {"tenant": self._tenant_id, "query": literal, "limit": limit}
+        operator = MEASURES[self._distance].operator
+        statement = _NEAREST.format(table=self._table, operator=operator, condition=condition)
+        values |= {"tenant": self._tenant_id, "namespaces": list(namespaces), "limit": limit}
+        values["query"] = vector if isinstance(vector, str) else halfvec_literal(vector)
         with space_errors(self._table), self._postgres.connect() as connection:
-            rows = connection.execute(statement, values).all()
+            rows = connection.execute(sql(statement), values).all()
         return [(ChunkId(chunk_id), MEASURES[self._distance].similarity(distance)) for chunk_id, distance in rows]
+
+    def nearest_to_each(
+        self, literals: Sequence[str], *, namespaces: Sequence[Namespace], filters: Filters, limit: int
+    ) -> list[list[tuple[ChunkId, float]]]:
+        """Return `nearest` for each of these vectors, in one statement, which reads the rows once."""
+        condition, values = postgres_condition(filters)
+        operator = MEASURES[self._distance].operator
+        statement = _NEAREST_TO_EACH.format(table=self._table, operator=operator, condition=condition)
+        values |= {"tenant": self._tenant_id, "namespaces": list(namespaces), "limit": limit, "queries": list(literals)}
+        with space_errors(self._table), self._postgres.connect() as connection:
+            rows = connection.execute(sql(statement), values).all()
+        found: list[list[tuple[ChunkId, float]]] = [[] for _ in literals]
+        for chunk_id, distance, place in rows:
+            found[place - 1].append((ChunkId(chunk_id), MEASURES[self._distance].similarity(distance)))
+        return found
 
     def scores(self, vector: NDArray[np.float32], chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
         """Return the scores of given chunks, as in ``nearest``; a chunk without a vector is left out."""
@@ -191,6 +206,30 @@ class Vectors:
             statement = _SCORES.format(table=self._table, operator=MEASURES[self._distance].operator)
             rows = connection.exec_driver_sql(statement, values).all()
         return {ChunkId(chunk_id): MEASURES[self._distance].similarity(distance) for chunk_id, distance in rows}
+
+    def scores_of_each(
+        self, asked: Sequence[tuple[NDArray[np.float32], Sequence[ChunkId]]]
+    ) -> list[dict[ChunkId, float]]:
+        """Return `scores` for each of these vectors and its chunks, in one statement."""
+        arrays = [f"{{{','.join(chunk_ids)}}}" for _, chunk_ids in asked]
+        values = {"tenant": self._tenant_id, "queries": [halfvec_literal(vector) for vector, _ in asked], "ids": arrays}
+        with space_errors(self._table), self._postgres.connect() as connection:
+            statement = _SCORES_OF_EACH.format(table=self._table, operator=MEASURES[self._distance].operator)
+            rows = connection.exec_driver_sql(statement, values).all()
+        found: list[dict[ChunkId, float]] = [{} for _ in asked]
+        for place, chunk_id, distance in rows:
+            found[place - 1][ChunkId(chunk_id)] = MEASURES[self._distance].similarity(distance)
+        return found
+
+
+def for_each_query(statement: str) -> str:
+    """Return a statement that carries out a search by ``:query`` for each of ``:queries``. Its rows end with the place of
+    theirs, from 1, and have the order of the search."""
+    one = statement.replace("CAST(:query AS halfvec)", "asked.query")
+    return (
+        "SELECT found.*, asked.place FROM unnest(CAST(:queries AS halfvec[])) WITH ORDINALITY AS asked(query, place)"
+        f" CROSS JOIN LATERAL ({one}) found ORDER BY asked.place, found.distance, found.chunk_id"
+    )
 
 
 def halfvec_literal(vector: NDArray[np.float32]) -> str:
@@ -260,9 +299,26 @@ SELECT chunk_id, distance FROM (
 ORDER BY distance, chunk_id LIMIT :limit
 """
 
+_NEAREST_TO_EACH = (
+    "WITH own AS MATERIALIZED (SELECT chunk_id, embedding FROM {table}"
+    " WHERE tenant_id = :tenant AND namespace IN :namespaces AND {condition}) "
+    + for_each_query(
+        "SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance FROM own"
+        " ORDER BY distance, chunk_id LIMIT :limit"
+    )
+)
+
 _SCORES = (
     "SELECT chunk_id, embedding {operator} CAST(%(query)s AS halfvec) FROM {table}"
     " WHERE tenant_id = %(tenant)s AND chunk_id = ANY(CAST(%(ids)s AS uuid[]))"
+)
+
+# Joined to the list of ids, so that the primary key is used whatever the planner assumes.
+_SCORES_OF_EACH = (
+    "SELECT asked.place, e.chunk_id, e.distance FROM unnest(CAST(%(queries)s AS halfvec[]), CAST(%(ids)s AS text[]))"
+    " WITH ORDINALITY AS asked(query, ids, place) CROSS JOIN LATERAL unnest(CAST(asked.ids AS uuid[])) AS listed(chunk_id)"
+    " CROSS JOIN LATERAL (SELECT chunk_id, embedding {operator} asked.query AS distance FROM {table}"
+    " WHERE tenant_id = %(tenant)s AND chunk_id = listed.chunk_id OFFSET 0) e"
 )
 
 

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from pipeline.errors import FetchFailed, FetchRefused, FetchUnavailable
 from pipeline.outbound.addresses import Network
@@ -81,7 +81,7 @@ def open_repository(
                 "safe.directory": "*", "credential.helper": "", "transfer.fsckObjects": "true"}  # fmt: skip
     if parts.scheme == "file":
         open_folder(parts._replace(path=path, fragment="").geturl(), {}, allowed=allowed)
-        address = path
+        address = str(_own_repository(Path(unquote(path)).resolve()))
     else:
         port = parts.port or (443 if parts.scheme == "https" else 80)
         host = _host_of(parts)
@@ -106,6 +106,23 @@ def open_repository(
     if done.returncode:
         raise FetchFailed("the repository, or its branch, cannot be cloned")
     return GitReader(target, parts.fragment.strip("/"))
+
+
+def _own_repository(folder: Path) -> Path:
+    """Return the folder in which git finds the repository. Raises FetchRefused if its objects lie in another one, which may be
+    outside of the allowed folders."""
+    inner = folder / ".git"
+    for each in (folder, inner, inner / ".git"):
+        shares = any((each / name).exists() for name in ("objects/info/alternates", "commondir"))
+        parts = [each / name for name in ("", "objects", "objects/info", "objects/pack", "refs", "packed-refs")]
+        if (
+            shares
+            or folder.is_file()
+            or inner.is_file()
+            or not all(part.resolve().is_relative_to(folder) for part in parts)
+        ):
+            raise FetchRefused("the repository shares the objects of another one: follow a whole clone of it")
+    return inner if inner.is_dir() else folder
 
 
 def _host_of(parts: SplitResult) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from chordwise.contract.job import JobError
 from pipeline.administration import steer_jobs
@@ -97,6 +98,32 @@ class DescribeASlice:
             assert found["context"] == single["context"]
         job = corner.job(ticket)
         assert (job.status, job.succeeded, job.outcomes) == ("succeeded", len(QUESTIONS), {"answered": len(QUESTIONS)})
+
+    def it_gives_the_bytes_of_single_queries(self, corner, channels):
+        ticket = submitted(corner, *QUESTIONS)
+        worked(corner, ticket, channels)
+        for text, found in zip(QUESTIONS, answers(corner, ticket), strict=True):
+            single = json.loads(render(corner.ask(corner.query(text), channels)))
+            single["stats"].pop("latency_ms")
+            assert json.dumps({**found, "query_id": ""}) == json.dumps({**single, "query_id": ""})
+
+    def it_asks_stores_for_many_queries_at_once(self, corner, channels):
+        asked: list[str] = []
+
+        def note(_connection, _cursor, statement, *_):
+            asked.append(statement)
+
+        ticket = submitted(corner, *[f"{text} {number}" for number in range(3) for text in QUESTIONS])
+        for engine in (corner.use.mysql, corner.use.postgres):
+            event.listen(engine, "before_cursor_execute", note)
+        try:
+            worked(corner, ticket, channels)
+        finally:
+            for engine in (corner.use.mysql, corner.use.postgres):
+                event.remove(engine, "before_cursor_execute", note)
+        assert corner.job(ticket).succeeded == 15
+        assert len([statement for statement in asked if "halfvec" in statement]) <= 2
+        assert len([statement for statement in asked if "c.text" in statement]) == 1
 
     def it_records_each_search_once(self, corner, channels):
         ticket = submitted(corner, *QUESTIONS, QUESTIONS[0])

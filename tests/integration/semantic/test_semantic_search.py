@@ -43,6 +43,24 @@ class DescribeTheWayItGoes:
         assert (row.probes < row.lists, row.questions) == (True, 20)
 
     @pytest.mark.parametrize(
+        "asked",
+        [
+            {},
+            {"filters": Filters(metadata={"tenth": True})},
+            {"namespaces": [NOTES]},
+        ],
+    )
+    @pytest.mark.parametrize("size", ["small", "large"])
+    def it_finds_the_same_for_many_questions_at_once(self, library, size, asked):
+        tenant_id = getattr(library, size)
+        values = {"namespaces": [BOOKS, NOTES], "filters": Filters(), "limit": 50, **asked}
+        search = library.reader.search_in(library.use.spaces.base, tenant_id)
+        together = search.nearest_to_each(list(library.questions), **values)
+        assert any(found is not None for found in together)
+        for question, found in zip(library.questions, together, strict=True):
+            assert found in (None, library.search(tenant_id, question, **asked))
+
+    @pytest.mark.parametrize(
         ("asked", "method"),
         [
             ({}, "ivfflat"),
@@ -169,9 +187,13 @@ class DescribePlans:
             for tenant_id in (large, small):
                 library.search(tenant_id, question, namespaces=[NOTES])
             library.search(small, question, per_namespace=3)
+            for tenant_id in (large, small):
+                library.reader.search_in(library.use.spaces.base, tenant_id).nearest_to_each(
+                    library.questions[:4], namespaces=[BOOKS], filters=Filters(), limit=50
+                )
         in_postgres(library.use, "ANALYZE chunk_embeddings")
         exact, indexed = plans(library.reader.postgres), plans(library.reader.postgres_indexed)
-        assert len(exact) == 3
+        assert len(exact) >= 4
         assert not [plan for plan in exact.values() if not re.search("chunk_embeddings_(by_document|pkey)", plan)]
         of_one = [plan for statement, plan in exact.items() if re.search(r"namespace IN \(\$\d+(::\w+)?\)", statement)]
         assert of_one

@@ -63,6 +63,21 @@ class DescribeARun:
         }
         assert "no parser" in reasons(found)["film.mp4"]
 
+    def it_tries_a_file_that_cannot_be_parsed_again_once_it_changes(self, follower):
+        write(follower.folder, a_md="Kettles.")
+        (follower.folder / "b.pdf").write_bytes(b"%PDF-1.7 and nothing more")
+        follower.follow()
+        assert counts(follower.run()) == {"listed": 2, "added": 2}
+        assert follower.status() == "partly_failed"
+        for _ in range(2):
+            found = follower.run()
+            assert counts(found) == {"listed": 2, "unchanged": 1, "skipped": 1}
+            assert follower.status() == "succeeded"
+            assert "tried again once it changes" in reasons(found)["b.pdf"]
+        (follower.folder / "b.pdf").write_bytes(b"%PDF-1.7 and a little more")
+        assert counts(follower.run()) == {"listed": 2, "added": 1, "unchanged": 1}
+        assert follower.status() == "partly_failed"
+
     def it_gives_documents_ids_tags_metadata_and_readers_by_rules(self, follower):
         write(follower.folder, a_md="Public.", hr__pay_md="Pay.", hr__drafts__x_md="Draft.")
         rules: Sequence[Mapping[str, Any]] = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -209,6 +210,23 @@ class DescribeGit:
         subprocess.run(["git", "config", "core.fsmonitor", f"touch {mark}"], cwd=repository, check=True)
         assert listed(f"git+file://{repository}", {}, tmp_path) == {"a.md": b"x"}
         assert not mark.exists()
+
+    @pytest.mark.parametrize("kind", ["alternates", "linked objects", "worktree"])
+    def it_reads_no_repository_that_lies_elsewhere(self, repository, tmp_path, kind):
+        write(repository, a_md="x")
+        commit(repository)
+        folder = tmp_path / "allowed"
+        folder.mkdir()
+        if kind == "worktree":
+            subprocess.run(["git", "worktree", "add", "-q", folder / "clone"], cwd=repository, check=True)
+        else:
+            subprocess.run(["git", "clone", "-qs", repository, folder / "clone"], check=True)
+        if kind == "linked objects":
+            shutil.rmtree(folder / "clone/.git/objects")
+            (folder / "clone/.git/objects").symlink_to(repository / ".git/objects")
+        for path in ("clone", "clone/.git"):
+            with pytest.raises(FetchRefused):
+                listed(f"git+file://{folder}/{path}", {}, folder)
 
 
 class DescribeASite:
