@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from chordwise.contract.dictionary import RuleOut
 from pipeline.administration.edit_chunks import Edit, edit_chunks
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
-from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary, Rule
+from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary
 from pipeline.keyword.dictionary_store import Dictionaries
 from pipeline.keyword.matching import FieldWeights
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
@@ -84,7 +85,7 @@ class DescribeRecall:
 
     def it_tells_nothing_of_words_where_a_rule_has_put_a_document_first(self, corner):
         asked = query(corner, "foxes hunt salt")
-        say(corner, rules=(Rule(when="foxes", namespace=corner.namespace, document_id="hyper", boost=2.0),))
+        say(corner, rules=(RuleOut(when="foxes", namespace=corner.namespace, document_id="hyper", boost=2.0),))
         channel = KeywordChannel(corner.use.mysql)
         found = channel.recall(asked).chunk_ids
         assert len(found) == 2
@@ -136,7 +137,7 @@ class DescribeTheDictionary:
 
     def it_prefers_a_document_by_a_rule_within_the_filters(self, corner):
         assert documents(corner, "order now") == documents(corner, "order")
-        rule = Rule(when="order", namespace=corner.namespace, document_id="foxes", boost=2.5)
+        rule = RuleOut(when="order", namespace=corner.namespace, document_id="foxes", boost=2.5)
         say(corner, rules=(rule,))
         assert documents(corner, "order now")[0] == "foxes"
         assert documents(corner, "salt now")[0] != "foxes"

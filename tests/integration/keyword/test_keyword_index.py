@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
+from chordwise.contract.dictionary import RuleOut
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.ingestion.reingest import roll_back
-from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary, Rule
+from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary
 from pipeline.keyword.dictionary_store import Dictionaries
 from pipeline.keyword.matching import FieldWeights
 from pipeline.keyword_index.local_index_store import folder_of
@@ -111,7 +112,7 @@ class DescribeAnswers:
         said = Dictionary(
             synonyms=(("wolf", "red fox"), ("高血压", "hunt")),
             phrases=("red foxes", "at night"),
-            rules=(Rule(when="hunt", namespace=corner.namespace, document_id="order", boost=2.5),),
+            rules=(RuleOut(when="hunt", namespace=corner.namespace, document_id="order", boost=2.5),),
         )
         with unit_of_work(corner.use.mysql) as work:
             Dictionaries(work.connection, corner.tenant).replace(EVERY_NAMESPACE, said)
