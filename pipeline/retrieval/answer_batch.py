@@ -312,11 +312,9 @@ def pools_of_queries(use: Resources) -> tuple[str, ...]:
     return pools
 
 
-def give_way(use: Resources, pools: Sequence[str], *, sleep: Callable[[float], object] = time.sleep) -> float:
-    """Wait until no query of any tenant has a place in these pools, or for a second; return the seconds."""
-    began = time.perf_counter()
+def give_way(use: Resources, pools: Sequence[str], *, sleep: Callable[[float], object] = time.sleep) -> None:
+    """Wait until no query of any tenant has a place in these pools, for half a second at most."""
     deadline = Deadline.after(_LONGEST_PAUSE_S)
     with suppress(Unavailable):
         while not deadline.has_passed and any(use.places.held(pools).values()):
             sleep(_LOOK_AGAIN_S)
-    return time.perf_counter() - began
