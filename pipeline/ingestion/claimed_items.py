@@ -217,17 +217,16 @@ _SHARED_CAUSES: Final = tuple(
 )
 
 
-def wake_postponed(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources) -> None:
-    """Let the items of a job go on that wait for their next attempt after an outage, once an item that had failed before has
-    succeeded: the outage is over. Without MySQL they wait until they are due."""
-    job_ids = sorted({claim.job_id for claim in claims if claim.attempts > 1})
-    if not job_ids:
-        return
-    with tolerate_outage(log.warning, "items_not_woken"):
-        with unit_of_work(use.mysql) as work:
-            woken = Ledger(work.connection, tenant_id).wake(job_ids, codes=_SHARED_CAUSES)
-        if woken:
-            log.info("items_woken", items=woken)
+def wake_postponed(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources) -> bool:
+    """Let the items of a tenant go on that wait for their next attempt after an outage, once an item that had failed before
+    has succeeded: the outage is over. Return whether there are any. Without MySQL they wait until they are due."""
+    woken = 0
+    if any(claim.attempts > 1 for claim in claims):
+        with tolerate_outage(log.warning, "items_not_woken"), unit_of_work(use.mysql) as work:
+            woken = Ledger(work.connection, tenant_id).wake(codes=_SHARED_CAUSES)
+    if woken:
+        log.info("items_woken", items=woken)
+    return woken > 0
 
 
 def give_up_or_retry(tenant_id: TenantId, claim: ItemClaim, error: Exception, use: Resources) -> None:

@@ -111,7 +111,7 @@ def _ingest(lease: Lease, use: Resources, turn: Turn) -> None:
     if embedded:
         use.notifications.progressed(lease.tenant_id, lease.job_id)
         publish(lease, embedded, use)
-        wake_postponed(lease.tenant_id, [item.claim for item in embedded], use)
+        turn.has_put_back |= wake_postponed(lease.tenant_id, [item.claim for item in embedded], use)
 
 
 def _work_on(

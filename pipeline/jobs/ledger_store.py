@@ -302,9 +302,11 @@ class Ledger(TenantStore):
         """Queue items with an expired lease again, with the reason; return how many."""
         return self._run(_RELEASE_EXPIRED, now=now(), code=WORKER_LOST).rowcount
 
-    def wake(self, job_ids: Sequence[JobId], *, codes: Sequence[str]) -> int:
-        """Make up to 1000 items of these jobs due that were put back for one of these reasons; return how many."""
-        return self._run(_WAKE, jobs=list(job_ids), codes=list(codes), now=now()).rowcount
+    def wake(self, *, codes: Sequence[str]) -> int:
+        """Make up to 1000 items of the open jobs due that were put back for one of these reasons; return how many."""
+        values = {"codes": list(codes), "now": now()}
+        job_ids = self._run(_POSTPONED, **values).scalars().all()
+        return self._run(_WAKE, jobs=job_ids, **values).rowcount if job_ids else 0
 
     def done(self) -> list[JobId]:
         """Return the open jobs whose items have all ended."""
@@ -360,6 +362,12 @@ _RELEASE_EXPIRED = (
     f"UPDATE job_items SET {becomes(Move.EXPIRE)}, lease_until = NULL, next_attempt_at = :now, error_code = :code,"
     " error_detail = 'its worker ended without a result', fencing_token = fencing_token + 1, updated_at = :now"
     f" WHERE tenant_id = :tenant AND {may(Move.EXPIRE)} AND lease_until < :now"
+)
+
+_POSTPONED = sql(
+    "SELECT DISTINCT i.job_id FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id AND i.job_id = j.job_id"
+    " WHERE j.tenant_id = :tenant AND j.finished_at IS NULL AND i.state = 'queued' AND i.next_attempt_at > :now"
+    " AND i.error_code IN :codes LIMIT 1000"
 )
 
 _WAKE = sql(

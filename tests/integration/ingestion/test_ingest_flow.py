@@ -71,6 +71,19 @@ class DescribeIngestion:
         corner.work(ticket, small)
         assert corner.job(ticket).succeeded == 5
 
+    def it_lets_the_other_jobs_go_on_at_once_as_well(self, corner, use):
+        first, second = corner.accept(upload("a", "text")), corner.accept(upload("b", "other text"))
+        for _ in range(5):
+            corner.make_due()
+            for ticket in (first, second):
+                corner.work(ticket, embedding_with(use, away=True))
+        corner.execute(
+            "UPDATE job_items SET next_attempt_at = '2000-01-01' WHERE tenant_id = :tenant AND document_id = 'a'"
+        )
+        corner.work(first, use)
+        corner.work(second, use)
+        assert (corner.job(first).succeeded, corner.job(second).succeeded) == (1, 1)
+
     @pytest.mark.thorough
     def it_gives_up_only_the_document_that_ends_the_embedding_service(self, corner, use):
         ticket = corner.accept(*(upload(f"d{n}", "deadly word" if n == 4 else f"text {n}") for n in range(9)))
