@@ -36,9 +36,7 @@ FAIL_AFTER_S: Final = 0.15  # after the deadline, the gateway fails the query
 LAST_S: Final = 0.2  # after the deadline, waiting clients are answered even if Redis does not respond
 
 _LOOKS_UNTIL_S: Final = 0.5  # before the deadline; later there is no time for a channel
-_FROZEN_S: Final = (
-    0.5  # a Redis that has not answered a look; waiting longer would take the time for an answer without it
-)
+_FROZEN_S: Final = 0.5  # without an answer to a look; a longer wait would leave no time for an answer without Redis
 _HANGS_AFTER_S: Final = 0.3  # a worker whose channel has taken so much longer than it may
 _COMPOSED_WITHIN_S: Final = 1.0  # an answer after the last report, also on a busy machine
 
