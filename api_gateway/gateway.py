@@ -116,9 +116,7 @@ class Gateway:
             self.live_workers.unserved,
             resources,
             spawn=self.spawn,
-            is_here=self.lane.holds,
-            finish_here=self.lane.finish,
-            answer_here=self.lane.answer_unstored,
+            lane=self.lane,
             ended=lambda query: self.admission.ended(place_id(query.tenant_id, query.query_id)),
         )
         self.following = Following(JobSource(self.run, quick), self.wakes)

@@ -209,9 +209,10 @@ async def send(
         raise _unavailable(detail) from None
     except Unavailable:
         # Without its preparation a query lacks the filter of its readers.
-        if waits and sending is not None and sending.is_prepared and await gateway.lane.answer_unstored(sending.query):
-            sent = True
-            return None
+        if waits and sending is not None and sending.is_prepared:
+            sent = await gateway.lane.answer(sending.query, step="answer_unstored")
+            if sent:
+                return None
         count_unsent(gateway.resources)
         raise
     finally:

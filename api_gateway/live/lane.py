@@ -86,7 +86,7 @@ class Lane:
         self._wake = wake
         self._ready: list[_Process] = []
         self._workers: list[_Process] = []
-        self._connecting: asyncio.Future[Any] | None = None
+        self._connecting: list[asyncio.Task[None]] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._closing = False
 
@@ -131,37 +131,38 @@ class Lane:
         process.send(step, query)
         return True
 
-    async def answer_unstored(self, query: Query) -> bool:
-        """Have a query answered that Redis does not return, and its waiters woken with the answer, which is stored if Redis is
-        back by then. Returns False if no process has room."""
+    async def answer(self, query: Query, *, step: Step) -> bool:
+        """Have a process answer a query that the broker brings to no worker (``answer``), or that Redis does not return
+        (``answer_unstored``): its waiters are woken with the answer, which is stored if Redis is back by then. Returns False if
+        no process has room."""
         await self.reach()
         has_room = any(_load(process) < _MOST_OPEN for process in self._usable)
-        return has_room and self.take(query, step="answer_unstored")
+        return has_room and self.take(query, step=step)
 
     def may_reach(self) -> bool:
         """Return whether a process is there for a query that the broker refuses. Blocking."""
         return bool(self._usable or self._sockets())
 
     async def reach(self) -> None:
-        """Connect to the query workers of this host, unless there is a process for a query."""
+        """Connect to the query workers of this host, until one is there, unless there is a process for a query."""
         if self._usable or self._closing:
             return
-        if self._connecting is None or self._connecting.done():
-            self._connecting = asyncio.gather(*map(self._connect, self._sockets()))
-        await asyncio.shield(self._connecting)
+        if all(task.done() for task in self._connecting):
+            self._connecting = [asyncio.create_task(self._connect(path)) for path in self._sockets()]
+        while not self._usable and (under_way := [task for task in self._connecting if not task.done()]):
+            await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
 
     def holds(self, query: Query) -> bool:
         """Return whether a process answers the query."""
         return any((query.query_id, "answer") in process.queries for process in self._usable)
 
-    def finish(self, query: Query) -> bool:
-        """Have a query that the lane holds answered from the results so far, by another process. Returns False if it
-        holds no such query, or if no other process is ready."""
-        if not self.holds(query):
-            return False
+    async def finish(self, query: Query) -> bool:
+        """Have an open query answered from the results so far, by every process but the one that holds it, since one of them
+        may hang. Returns False if there is no other one."""
+        await self.reach()
         others = [process for process in self._usable if (query.query_id, "answer") not in process.queries]
-        if others:
-            min(others, key=_load).send("finish", query)
+        for process in others:
+            process.send("finish", query)
         return bool(others)
 
     async def close(self) -> None:

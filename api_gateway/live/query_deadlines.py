@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
 import structlog
 
+from api_gateway.live.lane import Lane
 from api_gateway.live.wakes import Wakes
 from pipeline.errors import PipelineError, QuotaExceeded, StoreUnavailable
 from pipeline.outages import OutageTolerated, tolerate_outage
@@ -47,9 +48,8 @@ Spawn = Callable[[Coroutine[Any, Any, None]], None]
 
 class Deadlines:
     """Timers by query, on the event loop. ``run`` calls a blocking function in a thread; ``unserved`` returns those of
-    the given queues that no worker consumes; ``spawn`` runs a coroutine beside the others; ``is_here``: whether the in-process
-    lane holds a query, which ``finish_here`` has finished, returning False for any other; ``answer_here`` has the lane answer
-    a query that Redis does not return, unless it cannot; ``ended`` is called when a timer stops."""
+    the given queues that no worker consumes; ``spawn`` runs a coroutine beside the others; ``lane`` answers what Redis or the
+    broker does not bring to a worker; ``ended`` is called when a timer stops."""
 
     def __init__(
         self,
@@ -59,9 +59,7 @@ class Deadlines:
         use: Resources,
         *,
         spawn: Spawn,
-        is_here: Callable[[Query], bool] = lambda _: False,
-        finish_here: Callable[[Query], bool] = lambda _: False,
-        answer_here: Callable[[Query], Awaitable[bool]],
+        lane: Lane,
         ended: Callable[[Query], object] = lambda _: None,
     ) -> None:
         self._wakes = wakes
@@ -69,9 +67,7 @@ class Deadlines:
         self._unserved = unserved
         self._spawn = spawn
         self._use = use
-        self._is_here = is_here
-        self._finish_here = finish_here
-        self._answer_here = answer_here
+        self._lane = lane
         self._ended = ended
         self._timers: WeakValueDictionary[str, Timer] = WeakValueDictionary()
 
@@ -107,7 +103,7 @@ class Deadlines:
 
         async def answer_here(error: PipelineError) -> None:
             name = wake_name("query", query.tenant_id, query.query_id)
-            is_here = self._wakes.is_awaited(name) and await self._answer_here(query)
+            is_here = self._wakes.is_awaited(name) and await self._lane.answer(query, step="answer_unstored")
             event = "query_answered_here" if is_here else "query_not_sent_again"
             log.warning(event, query_id=query.query_id, tenant_id=query.tenant_id, code=error.code)
 
@@ -120,7 +116,7 @@ class Deadlines:
                 raise StoreUnavailable("Redis: it does not answer in time") from None
             if state is None:
                 await self._open_again(query)
-            elif state.answer is None and not self._is_here(query):
+            elif state.answer is None and not self._lane.holds(query):
                 await self._send_again(state, look, now)
 
     async def _open_again(self, query: Query) -> None:
@@ -134,10 +130,14 @@ class Deadlines:
             await self._run(dispatch.ask, query)
 
     async def _send_again(self, state: QueryState, look: int, now: float) -> None:
-        """Send again what no worker is at work on, by another queue at each look, that of other processes first: headers, or
-        the answer of a query all of whose channels have reported. They may have been given to a worker that hangs, or that
-        cannot be reached, as with a node of the broker that hangs. ``now``: when the state was read. Raises Unavailable."""
+        """Send again what no worker is at work on. A query that no worker has begun goes to the lane, past the broker, a node
+        of which may hang. Else headers, or the answer of a query all of whose channels have reported, go by another queue at
+        each look, that of other processes first: the worker that has them may hang. ``now``: when the state was read. Raises
+        Unavailable."""
         query = state.query
+        if not state.ran and await self._lane.answer(query, step="answer"):
+            log.warning("query_answered_here", query_id=query.query_id, tenant_id=query.tenant_id)
+            return
         waiting = [channel for channel in query.channels if not _is_asked(state, channel, now)]
         if not waiting and not _is_left(state, now):
             return
@@ -159,7 +159,7 @@ class Deadlines:
         self._spawn(self._fail_unless_answered(timer))
 
     async def _ask_a_worker(self, query: Query) -> None:
-        if self._finish_here(query):
+        if await self._lane.finish(query):
             return
         with tolerate_outage(log.warning, "overdue_query_not_sent", query_id=query.query_id, tenant_id=query.tenant_id):
             await self._run(dispatch.finish, query, (await self._served())[0])

@@ -29,13 +29,14 @@ from workers.names import Queue
 
 KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC
 Sent = tuple[float, Sequence[ChannelName], Queue]
+Lane = Literal["is away", "is there", "holds the query"]
 
 
 class Stage:
     """A gateway's timers, and a Redis that holds one query. ``sent``: what went to the broker, and after how many seconds."""
 
     def __init__(
-        self, *, left_s: float = 3.0, unserved: tuple[str, ...] = (), takes: bool = True, in_lane: bool = False
+        self, *, left_s: float = 3.0, unserved: tuple[str, ...] = (), takes: bool = True, lane: Lane = "is away"
     ) -> None:
         plan = Plan(retrieve=RetrievePlan(channels={name: ChannelPlan() for name in (KEYWORD, SEMANTIC)}))
         self.query = query_of(
@@ -46,9 +47,10 @@ class Stage:
         self.is_open = True
         self.redis: Literal["has it", "lost it", "has it as cancelled", "is away"] = "has it"
         self.opened: list[float] = []
-        self.answered_here: list[float] = []
+        self.answered_here: list[tuple[float, str]] = []
         self.sent: list[Sent] = []
         self.finished: list[Queue] = []
+        self._lane = lane
         self._takes = takes
         self._unserved = unserved
         self._beside: set[asyncio.Task[None]] = set()
@@ -62,8 +64,7 @@ class Stage:
             self._served,
             SimpleNamespace(queries=lambda _tenant: stored),  # type: ignore[arg-type]
             spawn=lambda work: self._beside.add(asyncio.ensure_future(work)),
-            is_here=lambda _: in_lane,
-            answer_here=self._answer_here,
+            lane=self,  # type: ignore[arg-type]
         )
 
     def start(self) -> Timer:
@@ -98,10 +99,20 @@ class Stage:
         self.redis = "has it"
         return Verdict.TAKEN
 
-    async def _answer_here(self, query: Query) -> bool:
+    def holds(self, query: Query) -> bool:
+        return query is self.query and self._lane == "holds the query"
+
+    async def answer(self, query: Query, *, step: str) -> bool:
         assert query is self.query
-        self.answered_here.append(_now())
-        return True
+        if self._lane != "is away":
+            self.answered_here.append((_now(), step))
+        return self._lane != "is away"
+
+    async def finish(self, query: Query) -> bool:
+        assert query is self.query
+        if self._lane == "is there":
+            self.answered_here.append((_now(), "finish"))
+        return self._lane == "is there"
 
     async def _served(self, _queues: Sequence[str]) -> tuple[str, ...]:
         return self._unserved
@@ -200,11 +211,11 @@ class DescribeAQueryThatRedisHasLost:
 
 
 class DescribeAQueryWhileRedisIsAway:
-    @pytest.mark.parametrize(("waits", "answered"), [(True, [1.5]), (False, [])])
+    @pytest.mark.parametrize(("waits", "answered"), [(True, [(1.5, "answer_unstored")]), (False, [])])
     async def it_is_answered_by_the_lane_at_half_of_its_time_if_a_request_waits(
-        self, waits: bool, answered: list[float]
+        self, waits: bool, answered: list[tuple[float, str]]
     ):
-        stage = Stage()
+        stage = Stage(lane="is there")
         timer = stage.start()
         stage.redis = "is away"
         with stage.awaited() if waits else nullcontext():
@@ -213,7 +224,7 @@ class DescribeAQueryWhileRedisIsAway:
         assert (stage.answered_here, stage.sent) == (answered, [])
 
     async def it_is_answered_by_the_lane_as_soon_as_the_subscription_is_lost(self):
-        stage = Stage(left_s=0.9)  # too short for a look
+        stage = Stage(left_s=0.9, lane="is there")  # too short for a look
         timer = stage.start()
         stage.redis = "is away"
         with stage.awaited():
@@ -221,16 +232,16 @@ class DescribeAQueryWhileRedisIsAway:
             stage.wakes.wake_all()
             await stage.pass_s(0.1)
         timer.stop()
-        assert stage.answered_here == [0.3]
+        assert stage.answered_here == [(0.3, "answer_unstored")]
 
     async def it_is_answered_by_the_lane_also_while_the_lane_waits_to_store_its_answer(self):
-        stage = Stage(in_lane=True)
+        stage = Stage(lane="holds the query")
         timer = stage.start()
         stage.redis = "is away"
         with stage.awaited():
             await stage.pass_s(1.6)
         timer.stop()
-        assert stage.answered_here == [1.5]
+        assert stage.answered_here == [(1.5, "answer_unstored")]
 
 
 class DescribeAQueryOfAGatewayThatIsGone:
@@ -271,7 +282,7 @@ class DescribeAQueryThatNoWorkerHasBegun:
         "why", ["every channel was begun", "it waits for a place", "the lane has it", "it was answered"]
     )
     async def it_is_left_alone_if(self, why: str):
-        stage = Stage(in_lane=why == "the lane has it")
+        stage = Stage(lane="holds the query" if why == "the lane has it" else "is away")
         stage.is_open = why != "it waits for a place"
         if why == "every channel was begun":
             stage.ran = {name: _began(0.1) for name in (KEYWORD, SEMANTIC)}
@@ -282,6 +293,19 @@ class DescribeAQueryThatNoWorkerHasBegun:
         await stage.pass_s(1.4)
         timer.stop()
         assert stage.sent == []
+
+    async def it_goes_past_the_broker_to_the_workers_of_its_host_if_it_can(self):
+        stage = Stage(lane="is there")
+        timer = stage.start()
+        await stage.pass_s(2.0)
+        timer.stop()
+        assert (stage.answered_here, stage.sent) == ([(1.5, "answer")], [])
+
+    async def it_is_finished_at_its_deadline_by_the_workers_of_its_host_if_it_can(self):
+        stage = Stage(left_s=0.9, lane="is there")
+        stage.start()
+        await stage.pass_s(0.95)
+        assert (stage.answered_here, stage.finished) == ([(0.9, "finish")], [])
 
     async def it_goes_to_queues_that_have_workers(self):
         stage = Stage(unserved=(Queue.RERANK,))

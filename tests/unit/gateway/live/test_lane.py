@@ -140,15 +140,27 @@ class DescribeTheLane:
         told, other = Told(), Told()
         made = lane(told, _Process(name=1, writer=told), _Process(name=2, writer=other))
         made.take(query(1))
-        assert made.finish(query(1)) is True
-        assert [line.step for line in other.lines] == ["finish"]
-        assert made.finish(query(2)) is False
+        assert await made.finish(query(1)) is True
+        assert ([line.step for line in told.lines], [line.step for line in other.lines]) == (["answer"], ["finish"])
+
+    async def it_has_a_query_of_the_chord_finished_by_every_process_as_one_may_hang(self):
+        told, other = Told(), Told()
+        made = lane(told, _Process(name=1, writer=told), _Process(name=2, writer=other))
+        assert await made.finish(query(1)) is True
+        assert ([line.step for line in told.lines], [line.step for line in other.lines]) == (["finish"], ["finish"])
+
+    async def it_finishes_nothing_where_the_only_process_holds_the_query_or_none_is_there(self):
+        told = Told()
+        made = lane(told, _Process(name=1, writer=told))
+        made.take(query(1))
+        assert await made.finish(query(1)) is False
+        assert await lane(Told()).finish(query(2)) is False
 
     async def it_gives_a_process_the_whole_query_only_if_redis_does_not_return_it(self):
         told = Told()
         made = lane(told, _Process(name=1, writer=told))
         made.take(query(1))
-        assert await made.answer_unstored(query(1))
+        assert await made.answer(query(1), step="answer_unstored")
         stored, unstored = told.lines
         assert (stored.step, stored.query) == ("answer", "")
         assert (unstored.step, QUERY.validate_json(unstored.query).query_text) == ("answer_unstored", "水泵 pump")
@@ -160,7 +172,7 @@ class DescribeTheLane:
         made._ready.append(process := _Process(name=1, writer=told))
         serving = asyncio.ensure_future(made._read_replies(process, reader, made._ready))
         made.take(query(1))
-        await made.answer_unstored(query(1))
+        await made.answer(query(1), step="answer_unstored")
         answer = '{"title": "水泵"}'
         for reply in (LaneReply(query_id="q1"), LaneReply(query_id="q1", step="answer_unstored", answer=answer)):
             reader.feed_data(reply.line())
@@ -173,11 +185,11 @@ class DescribeTheLane:
     async def it_takes_no_more_without_redis_than_with_it(self):
         told = Told()
         made = lane(told, _Process(name=1, writer=told))
-        assert sum([await made.answer_unstored(query(number)) for number in range(50)]) == 32
+        assert sum([await made.answer(query(number), step="answer_unstored") for number in range(50)]) == 32
 
     async def it_refuses_a_query_without_redis_where_neither_a_process_nor_a_worker_is_there(self):
         made = lane(Told())
-        assert await made.answer_unstored(query(1)) is False
+        assert await made.answer(query(1), step="answer_unstored") is False
         assert made.may_reach() is False
 
     async def it_sends_a_query_again_once_and_then_by_the_chord(self, monkeypatch):
