@@ -350,6 +350,11 @@ def _state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> QuerySta
     return state
 
 
+def _is_heard(tenant_id: TenantId, gateway: Gateway) -> bool:
+    """Return whether the server that is read is the one that this gateway listens to: for a second two may be primary."""
+    return gateway.resources.queries(tenant_id).hears(gateway.wakes.own_channel)
+
+
 def followed_state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> QueryState:
     """Return the state of a query as ``current_state`` does, and have the next ones announced to this gateway as well."""
     gateway.resources.queries(tenant_id).follow(query_id)
@@ -368,7 +373,11 @@ async def state_in_time(tenant_id: TenantId, query_id: QueryId, gateway: Gateway
                 return await gateway.run_or_leave(read, tenant_id, query_id, gateway)
             except Problem:  # gone
                 query = gateway.deadlines.sent(tenant_id, query_id)
-                if query is None and gateway.wakes.is_settled:
+                if (
+                    query is None
+                    and gateway.wakes.is_settled
+                    and await gateway.run_or_leave(_is_heard, tenant_id, gateway)
+                ):
                     raise
                 if query is None:
                     raise StoreUnavailable(

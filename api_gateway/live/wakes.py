@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
 from api_gateway.http.problems import Problem
+from pipeline.database.redis_connections import until_handed_over
 from pipeline.query.wake_names import WAKE_CHANNEL, read_message
 
 log = structlog.get_logger(__name__)
@@ -250,7 +251,7 @@ class Wakes:
                     if failures:
                         log.info("wake_channel_restored", failures=failures)
                     failures = 0
-                    await self._forward(pubsub)
+                    await self._forward_until_handed_over(pubsub)
             except (RedisError, OSError, TimeoutError) as error:
                 self.listening = False
                 delay = _BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)]
@@ -259,6 +260,17 @@ class Wakes:
                     self.wake_all()  # queries under way are answered without Redis
                 failures += 1
                 await asyncio.sleep(delay)
+
+    async def _forward_until_handed_over(self, pubsub: redis.asyncio.client.PubSub) -> None:
+        ends = [asyncio.ensure_future(self._forward(pubsub)), asyncio.ensure_future(until_handed_over(pubsub))]
+        try:
+            ended, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for each in ended:
+                each.result()
+            raise ConnectionError("another server is the primary")
+        finally:
+            for each in ends:
+                each.cancel()
 
     async def _forward(self, pubsub: redis.asyncio.client.PubSub) -> None:
         pinged = False

@@ -1,20 +1,24 @@
 """Clients of a Redis, named by its address or by the sentinels that watch it.
 
-Sentinels are asked for the primary server whenever a connection is made. A server that turns out to be a replica closes its
-connections on this side, and the next one goes to its successor (`redis.sentinel`).
+Sentinels are asked for the primary server whenever a connection is made, and every second while connections are used: a server
+that hands its role over takes writes for eight seconds more, and then throws them away. A server that turns out to be a replica
+closes its connections on this side, and the next one goes to its successor (`redis.sentinel`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import math
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any, Final
 
 import redis
 import redis.asyncio
+import redis.asyncio.client
 import redis.asyncio.retry
 import redis.asyncio.sentinel
 import redis.sentinel
@@ -27,6 +31,8 @@ from pipeline.store_urls import SentinelUrl, sentinel_url
 REDIS_IDLE_S: Final = 60.0
 _LOST_AFTER_S: Final = 4  # a worker's connection that hears nothing
 _SENTINEL_S: Final = 0.5  # for a sentinel's answer; the others are asked after it
+_ASKS_EVERY_S: Final = 1.0  # whether the primary server is still the same
+_ASKS_AGAIN_S: Final = 10.0  # after no sentinel answered: without them no server hands over
 _BRIEF_READ: Final = 4096  # bytes
 
 
@@ -65,6 +71,19 @@ def async_redis_of(url: str, **options: Any) -> redis.asyncio.Redis:
     sentinels = redis.asyncio.sentinel.Sentinel(named.nodes, sentinel_kwargs=account)  # type: ignore[no-untyped-call]
     watched: redis.asyncio.Redis = sentinels.master_for(named.name, **(_of_server(named) | options))
     return watched
+
+
+async def until_handed_over(subscription: redis.asyncio.client.PubSub) -> None:
+    """Return once sentinels name another primary server than the one of this subscription; without sentinels, never."""
+    pool: Any = subscription.connection_pool
+    is_named = isinstance(pool, redis.asyncio.sentinel.SentinelConnectionPool)
+    while True:
+        await asyncio.sleep(_ASKS_EVERY_S if is_named else math.inf)
+        with suppress(redis.RedisError):
+            address = await pool.get_master_address()
+            connection: Any = subscription.connection
+            if connection is not None and address != (connection.host, connection.port):
+                return
 
 
 def sentinel_options(url: str) -> dict[str, Any]:
@@ -153,3 +172,19 @@ class WatchedTlsConnection(WatchedConnection, redis.sentinel.SentinelManagedSSLC
 
 class _SentinelPool(_Pool, redis.sentinel.SentinelConnectionPool):
     """The same for a server that sentinels name."""
+
+    _asks_at = 0.0
+
+    def get_connection(self, *arguments: Any, **options: Any) -> Any:
+        """Return a connection to the server that the sentinels call primary, or called so a second ago."""
+        moment = time.monotonic()
+        with self._lock:
+            is_due = moment >= self._asks_at
+            if is_due:
+                self._asks_at = moment + _ASKS_EVERY_S
+        if is_due:
+            try:
+                self.get_master_address()  # type: ignore[no-untyped-call]  # closes connections to another one
+            except redis.RedisError:
+                self._asks_at = moment + _ASKS_AGAIN_S
+        return super().get_connection(*arguments, **options)

@@ -464,6 +464,12 @@ class Queries:
         with redis_errors():
             return not self._redis.exists(self._key(query_id), self._cancelled(query_id))
 
+    def hears(self, channel: str) -> bool:
+        """Return whether somebody listens to a wake channel at the server that is read, and not at its predecessor."""
+        with redis_errors():
+            listeners: Any = self._redis.pubsub_numsub(channel)
+        return any(count for _, count in listeners)
+
     def _key(self, query_id: QueryId) -> str:
         return query_key(self._tenant_id, query_id)
 

@@ -27,7 +27,7 @@ from pipeline.database.engines import (
     redis_errors,
 )
 from pipeline.database.redis_checks import check_redis
-from pipeline.database.redis_connections import sentinel_options
+from pipeline.database.redis_connections import async_redis_of, sentinel_options, until_handed_over
 from pipeline.errors import StoreMisconfigured, StoreUnavailable, WrongInstallation
 from pipeline.maintenance import examine_stores
 from pipeline.maintenance.doctor import Severity
@@ -87,16 +87,47 @@ class DescribeARedisUnderSentinels:
         check_redis(own)
         lost.start()
 
+    def it_leaves_a_server_that_hands_over_and_still_takes_writes(self, settings: Settings, watched: WatchedRedis):
+        eventually(watched.is_followed, within_s=60)
+        former = watched.servers[watched.primary()].url
+        with (
+            closing(redis_client(named(settings, redis_url=watched.url))) as client,
+            closing(redis.Redis.from_url(former)) as beside,
+        ):
+            client.incr("written")
+            watched.hand_over()
+            eventually(lambda: client.incr("written") != int(beside.get("written") or 0), within_s=3)
+            assert beside.execute_command("ROLE")[0] == b"master"
+            written = client.incr("written")
+            eventually(watched.is_followed, within_s=60)
+            assert int(client.get("written") or 0) == written
+
+    async def it_ends_a_subscription_at_a_server_that_hands_over(self, settings: Settings, watched: WatchedRedis):
+        eventually(watched.is_followed, within_s=60)
+        client = async_redis_of(watched.url)
+        async with client.pubsub() as subscription:
+            await subscription.subscribe("a channel")
+            watched.hand_over()
+            async with asyncio.timeout(3):
+                await until_handed_over(subscription)
+        pool: Any = client.connection_pool
+        for each in (client, *pool.sentinel_manager.sentinels):
+            await each.aclose()
+
     def it_leaves_a_server_that_hangs(self, settings: Settings, watched: WatchedRedis):
         with closing(redis_client(named(settings, redis_url=watched.url))) as client:
             client.set("name", "before")
             with client.pipeline() as own_connection:
                 own_connection.watch("name")
                 client.get("name")  # so that there are two
-            lost = watched.fail_over(freeze=True)
+            eventually(watched.is_followed, within_s=60)
+            port = watched.primary()
+            lost = watched.servers[port]
+            lost.freeze()
             try:
                 with pytest.raises(redis.TimeoutError):
                     client.get("name")
+                eventually(lambda: watched.primary() != port, within_s=60)
                 with client.pipeline() as own_connection:
                     own_connection.watch("name")
                     client.set("name", "after")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from api_gateway.http.problems import Problem
 from api_gateway.live.ask import await_answer, current_state, state_in_time
 from api_gateway.live.wakes import Wakes, stays_connected
+from pipeline.database.redis_connections import async_redis_of
 from pipeline.errors import StoreUnavailable
 from pipeline.query.places import Verdict
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
@@ -120,6 +122,30 @@ class DescribeAQueryThatIsGone:
         waiting.gateway.deadlines = _Timers(None)
         with pytest.raises(StoreUnavailable):
             await state_in_time(tenant, waiting.query.query_id, waiting.gateway, follows=False)
+
+    async def it_is_asked_for_again_at_another_gateway_until_that_listens_to_the_server_that_it_reads(
+        self, use, tenant
+    ):
+        """Where one server hands over to another both are primary for a while, and no connection breaks."""
+        waiting = Waiting(use, tenant)
+        waiting.forget()
+        waiting.gateway.deadlines = _Timers(None)
+        waiting.gateway.wakes = wakes = Wakes(uuid.uuid4().hex)
+        client = async_redis_of(use.settings.redis_url.get_secret_value())
+        listening = asyncio.create_task(wakes.listen(client))
+        async with asyncio.timeout(5):
+            while not wakes.is_settled:
+                await asyncio.sleep(0.005)
+        read = partial(state_in_time, tenant, waiting.query.query_id, waiting.gateway, follows=False)
+        with pytest.raises(Problem) as raised:
+            await read()
+        assert raised.value.status == 404
+        wakes.own_channel = "heard by nobody at this server"
+        with pytest.raises(StoreUnavailable):
+            await read()
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)
+        await client.aclose()
 
     async def it_is_not_found_by_a_client_that_did_not_wait(self, use, tenant):
         waiting = Waiting(use, tenant)
