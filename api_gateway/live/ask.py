@@ -18,7 +18,6 @@ from api_gateway.http.auth import PRINCIPALS, impersonated
 from api_gateway.http.bodies import Decoded
 from api_gateway.http.caller import Caller
 from api_gateway.http.problems import Problem, invalid
-from api_gateway.live.query_deadlines import LAST_S
 from api_gateway.live.wakes import Waiter
 from api_gateway.resources.retrieval.query_body import to_query
 from pipeline.answer.result import RETRIEVAL_UNAVAILABLE, sent_problem
@@ -31,8 +30,8 @@ from pipeline.query.request import Query
 from pipeline.query.understanding import QueryState
 from pipeline.query.wake_names import wake_name
 from pipeline.records import QueryId, TenantId
+from pipeline.retrieval.answer_query import LAST_S, fail, failed_answer, lost_answer
 from pipeline.retrieval.answer_query import answer as answer_now
-from pipeline.retrieval.answer_query import fail, failed_answer, lost_answer
 from pipeline.retrieval.measure import count_unsent
 from pipeline.retrieval.understand import understand_at_once
 from workers import dispatch

@@ -34,7 +34,6 @@ log = structlog.get_logger(__name__)
 
 FINISH_BEFORE_S: Final = 0.02  # before the deadline, the gateway asks a worker to answer from what has arrived
 FAIL_AFTER_S: Final = 0.15  # after the deadline, the gateway fails the query
-LAST_S: Final = 0.2  # after the deadline, waiting clients are answered even if Redis does not respond
 
 _LOOKS_UNTIL_S: Final = 0.5  # before the deadline; later there is no time for a channel
 _FROZEN_S: Final = 0.5  # without an answer to a look; a longer wait would leave no time for an answer without Redis

@@ -40,6 +40,7 @@ from pipeline.threads import start_call
 
 log = structlog.get_logger(__name__)
 
+LAST_S: Final = 0.2  # after the deadline, waiting clients are answered even if Redis does not respond
 _REPORT_AGAIN_S: Final = (0.05, 0.2)
 
 
@@ -175,7 +176,10 @@ def answer_before_storing(
     """Answer a query that Redis does not return, and ``send`` the answer. Then store both, unless Redis is still away or has
     an answer."""
     arrived = with_journal(ask_unstored(query, use, channels), use)
-    answer = answer_unstored(arrived, use, channels)
+    composed = _compose_or_report(arrived, use, channels)
+    # Whoever waited for a later one was told that none came.
+    answer = composed if time.time() < query.deadline_at + LAST_S else _unanswered(_unheard(query))
+    _report(answer, arrived, use)
     rendered = render(answer)
     send(rendered)
     ids: dict[str, Any] = {"query_id": query.query_id, "tenant_id": query.tenant_id}
@@ -223,9 +227,13 @@ def answer_unstored(
     """Assemble the answer from the results of `ask_unstored`. The caller stores it. Never raises for a dependency. ``fused``:
     see `compose`."""
     answer = _compose_or_report(arrived, use, channels, fused)
+    _report(answer, arrived, use)
+    return answer
+
+
+def _report(answer: Answer, arrived: Arrived, use: Resources) -> None:
     measure_answer(arrived.query, answer, use.meter, by_tenant=use.settings.metrics_tenants)
     log_answer(arrived.query, answer, first=True)
-    return answer
 
 
 def fail(tenant_id: TenantId, query_id: QueryId, use: Resources) -> bool:
@@ -241,15 +249,19 @@ def fail(tenant_id: TenantId, query_id: QueryId, use: Resources) -> bool:
 
 def failed_answer(query: Query) -> bytes:
     """Return the answer to a query whose state is unknown at its deadline, because Redis does not answer."""
-    return render(_unanswered(Arrived(query=query, envelopes={}, elapsed_ms={})))
+    return render(_unanswered(_unheard(query)))
 
 
 def lost_answer(query: Query) -> bytes:
     """Return the answer to a query that Redis has lost together with the messages to its workers."""
-    arrived = Arrived(query=query, envelopes={}, elapsed_ms={})
+    arrived = _unheard(query)
     for channel in query.channels:
         arrived.journal.lost(channel, "query_lost", "Redis lost the query before its answer was read, as by a restart")
     return render(empty_answer(arrived))
+
+
+def _unheard(query: Query) -> Arrived:
+    return Arrived(query=query, envelopes={}, elapsed_ms={})
 
 
 def _unanswered(arrived: Arrived) -> Answer:
