@@ -70,7 +70,7 @@ _WARM_UP_S = 15.0  # before a child takes its first task
 @celeryd_init.connect(weak=False)
 def _configure_for_queues(conf: Any, options: dict[str, Any], **_: Any) -> None:
     """Store for the child processes whether this worker takes only computations. Stop a query worker from recording
-    messages taken in Redis, two calls each: no query waits for redelivery, and a lost bell is rung again. Unstarted ones are
+    messages taken in Redis, two calls each: no query waits for redelivery, a lost one is sent again. Unstarted ones are
     still handed back."""
     queues = {*(options.get("queues") or ())}
     conf[_COMPUTES_ONLY] = queues == {Queue.COMPUTE}

@@ -31,19 +31,19 @@ log = structlog.get_logger(__name__)
 # Errors of publishing to a broker that is down or frozen, or refuses the user.
 _BROKER_ERRORS = (OperationalError, KombuError, RedisError, OSError, *AMQP_ERRORS)
 
-# More bells would only wake workers for too little work; a full batch rings for the next one.
-_BELLS_AT_ONCE = 16
-_BELL_EXPIRES_S = 3600
-_BELLS = {
+# More notifications would only wake workers for too little work; a full batch notifies the next worker.
+_NOTIFICATIONS_AT_ONCE = 16
+_NOTIFICATION_EXPIRES_S = 3600
+_TASK_OF = {
     IngestQueue.INGEST: TaskName.INGEST,
     IngestQueue.LONG: TaskName.LONG,
     IngestQueue.BATCH: TaskName.BATCH,
     IngestQueue.SOURCE: TaskName.INGEST,  # a run takes a thread of a worker for documents, and no turn of theirs
 }
 _CARRIED = {IngestQueue.SOURCE: Queue.INGEST}
-# A flood of small jobs, or an hour without a worker, would leave thousands of expired bells, which workers have to drop
-# before they ingest anything. The sweeper rings for the due items later.
-_MOST_BELLS = 256
+# A flood of small jobs, or an hour without a worker, would leave thousands of expired notifications, which workers have to drop
+# before they ingest anything. The sweeper notifies workers of the due items later.
+_MOST_WAITING = 256
 _UPKEEP_EXPIRES_S = 30
 _FINISH_EXPIRES_S = 5.0
 _STOPPING_S = 10  # seconds for a step to stop after its soft limit; then its process is killed
@@ -63,31 +63,31 @@ def get_ready() -> None:
         log.warning("broker_not_connected", **_reason(error))
 
 
-def ring(accepted: AcceptedJob, queue: IngestQueue = IngestQueue.INGEST) -> None:
-    """Wake workers for a job that was just accepted. Never raises: the sweeper rings again."""
+def notify(accepted: AcceptedJob, queue: IngestQueue = IngestQueue.INGEST) -> None:
+    """Wake workers for a job that was just accepted. Never raises: the sweeper notifies again."""
     batches = -(-accepted.due // settings().ingest_batch_documents)
-    for _ in range(min(batches, _BELLS_AT_ONCE)):
-        if not ring_for(accepted.tenant_id, accepted.job_id, queue, request_id=accepted.request_id):
+    for _ in range(min(batches, _NOTIFICATIONS_AT_ONCE)):
+        if not notify_workers(accepted.tenant_id, accepted.job_id, queue, request_id=accepted.request_id):
             return
 
 
-def ring_for(
+def notify_workers(
     tenant_id: TenantId, job_id: JobId, queue: IngestQueue = IngestQueue.INGEST, *, request_id: str = ""
 ) -> bool:
-    """Ring once for a job's due items in a queue, unless many bells wait there: any bell serves the tenant whose turn it is.
+    """Notify a worker of a job's due items in a queue, unless many wait there: any one serves the tenant whose turn it is.
 
-    Return False if the broker did not accept the message. The sweeper then rings later."""
+    Return False if the broker did not accept the message. The sweeper then notifies later."""
     arguments = {"tenant_id": tenant_id, "job_id": job_id}
     if queue is IngestQueue.SOURCE:
         arguments["queue"] = queue.value
-    message = _signature(_BELLS[queue], arguments, request_id=request_id, expires_s=_BELL_EXPIRES_S)
+    message = _signature(_TASK_OF[queue], arguments, request_id=request_id, expires_s=_NOTIFICATION_EXPIRES_S)
     try:
         refuse_in_alarm()
         with producer.producer_or_acquire() as publisher:
             channel = publisher.channel
             if (
                 isinstance(channel, RedisChannel)
-                and channel.waiting(_CARRIED.get(queue) or Queue(queue.value)) >= _MOST_BELLS
+                and channel.waiting(_CARRIED.get(queue) or Queue(queue.value)) >= _MOST_WAITING
             ):
                 return True
             message.apply_async(producer=publisher)

@@ -18,7 +18,7 @@ from chordwise.contract.job import DeadLetter, FailureReasonName
 from pipeline.administration import steer_jobs
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
 from pipeline.records import FailureReason, JobId
-from workers.dispatch import ring_for
+from workers.dispatch import notify_workers
 
 Code = Annotated[str, Field(min_length=1, max_length=64, pattern="^[a-z0-9_]+$")]
 
@@ -98,7 +98,7 @@ async def replay_selected(caller: Writer, body: Json[ReplayRequest]) -> Response
     reads more."""
     chosen = _selection(body.job_id, body.namespace, body.code, body.reason)
     tenant_id, use = caller.tenant_id, caller.use
-    replayed = await caller.gateway.run_heavy(steer_jobs.replay_selected, tenant_id, chosen, use, ring=ring_for)
+    replayed = await caller.gateway.run_heavy(steer_jobs.replay_selected, tenant_id, chosen, use, notify=notify_workers)
     return json_response({"replayed": replayed}, status=202)
 
 
@@ -110,7 +110,9 @@ async def replay(caller: Writer, letter_id: str) -> Response:
     """Replay one dead letter: its attempts start again, and its job is open again. One that is not `retryable` is a 409."""
     position = _position(letter_id)
     try:
-        replayed = await caller.gateway.run(steer_jobs.replay, caller.tenant_id, position, caller.use, ring=ring_for)
+        replayed = await caller.gateway.run(
+            steer_jobs.replay, caller.tenant_id, position, caller.use, notify=notify_workers
+        )
     except steer_jobs.WrongJobState as error:
         raise Problem(409, error.code, str(error)) from None
     existing(replayed, _not_found())

@@ -24,7 +24,7 @@ from pipeline.jobs.job_views import JobFilter, JobStatus
 from pipeline.query.wake_names import wake_name
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
-from workers.dispatch import ring_for
+from workers.dispatch import notify_workers
 
 
 class JobPage(Page[Job]):
@@ -186,7 +186,7 @@ async def cancel(caller: Writer, job_id: JobInPath) -> Response:
 )
 async def retry(caller: Writer, job_id: JobInPath) -> Response:
     """Retry a job's failed or cancelled documents with new attempts. A job that has ended without any of them is a 409."""
-    return await steer(caller, job_id, partial(steer_jobs.retry, ring=ring_for))
+    return await steer(caller, job_id, partial(steer_jobs.retry, notify=notify_workers))
 
 
 @router.post(
@@ -203,7 +203,7 @@ async def pause(caller: Writer, job_id: JobInPath) -> Response:
 )
 async def resume(caller: Writer, job_id: JobInPath) -> Response:
     """Resume a job. Resuming a job that is not paused changes nothing. A job that has ended is a 409."""
-    return await steer(caller, job_id, partial(steer_jobs.resume, ring=ring_for))
+    return await steer(caller, job_id, partial(steer_jobs.resume, notify=notify_workers))
 
 
 async def steer(caller: Caller, job_id: JobId, change: Callable[[TenantId, JobId, Resources], object]) -> Response:

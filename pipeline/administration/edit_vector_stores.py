@@ -132,7 +132,7 @@ def put_files(
     puts: Sequence[Put],
     use: Resources,
     *,
-    ring: Callable[[AcceptedJob], None],
+    notify: Callable[[AcceptedJob], None],
     request_id: str,
     opening: VectorStore | None = None,
 ) -> AcceptedJob:
@@ -171,7 +171,7 @@ def put_files(
         Attachments(connection, tenant_id).attach(namespace, accepted.job_id, attached)
 
     batch = Batch(tenant_id=tenant_id, namespace=namespace, request_id=request_id, entries=entries)
-    return accept(batch, use, ring=ring, together_with=with_the_job)
+    return accept(batch, use, notify=notify, together_with=with_the_job)
 
 
 def describe_file(
@@ -180,7 +180,7 @@ def describe_file(
     attributes: Mapping[str, Any],
     use: Resources,
     *,
-    ring: Callable[[AcceptedJob], None],
+    notify: Callable[[AcceptedJob], None],
     request_id: str,
 ) -> AcceptedJob | None:
     """Ingest a file's document anew with other attributes, from its bytes and without embedding; None without such a
@@ -221,7 +221,7 @@ def describe_file(
         attachments.attach(namespace, accepted.job_id, [attached])
 
     batch = Batch(tenant_id=tenant_id, namespace=namespace, request_id=request_id, entries=[upload])
-    return accept(batch, use, ring=ring, together_with=with_the_job)
+    return accept(batch, use, notify=notify, together_with=with_the_job)
 
 
 @retry_conflicts()

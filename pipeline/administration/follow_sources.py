@@ -18,7 +18,7 @@ from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_
 from pipeline.document_sources import derived_source_id
 from pipeline.documents.followed_store import FollowedSources
 from pipeline.errors import FetchRefused
-from pipeline.ingestion.yield_turn import Ring
+from pipeline.ingestion.yield_turn import Notify
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.jobs.ledger_store import Ledger, NewItem
 from pipeline.outbound.post_client import NotAllowed, require_host
@@ -51,7 +51,7 @@ def follow(
     secret: Mapping[str, str] | None,
     source_id: str | None,
     request_id: str,
-    ring: Ring,
+    notify: Notify,
 ) -> tuple[str, bool]:
     """Follow a source; return its id and whether it is new. A run begins at once.
 
@@ -76,7 +76,7 @@ def follow(
                 )
             store.put(namespace, source_id, url, every_s, to_json(list(rules)), sealed)
             Audit(work.connection, tenant_id).wrote("source_follow", namespaces=[namespace], ids=[source_id])
-            _start(tenant_id, namespace, source_id, work, request_id=request_id, ring=ring)
+            _start(tenant_id, namespace, source_id, work, request_id=request_id, notify=notify)
         return earlier is None
 
     is_new = write()
@@ -86,7 +86,7 @@ def follow(
 
 @retry_conflicts()
 def run_now(
-    tenant_id: TenantId, namespace: Namespace, source_id: str, use: Resources, *, request_id: str, ring: Ring,
+    tenant_id: TenantId, namespace: Namespace, source_id: str, use: Resources, *, request_id: str, notify: Notify,
     confirm: bool = False,
 ) -> JobId | None:  # fmt: skip
     """Begin a run, and return its job, or that of the run under way. ``confirm``: the run may remove the documents that wait
@@ -97,7 +97,7 @@ def run_now(
             return None
         action = "source_confirm" if confirm else "source_run"
         Audit(work.connection, tenant_id).wrote(action, namespaces=[namespace], ids=[source_id])
-        return _start(tenant_id, namespace, source_id, work, request_id=request_id, ring=ring)
+        return _start(tenant_id, namespace, source_id, work, request_id=request_id, notify=notify)
 
 
 @retry_conflicts()
@@ -130,7 +130,7 @@ def remove(
     return deleted if deleted is not None or not followed else 0
 
 
-def start_due(tenant_id: TenantId, use: Resources, *, ring: Ring) -> int:
+def start_due(tenant_id: TenantId, use: Resources, *, notify: Notify) -> int:
     """Begin the runs of a tenant that are due; return how many."""
     with unit_of_work(use.mysql) as work:
         due = FollowedSources(work.connection, tenant_id).due(_STARTED_AT_ONCE)
@@ -146,13 +146,13 @@ def start_due(tenant_id: TenantId, use: Resources, *, ring: Ring) -> int:
                     namespace, source_id, now() + timedelta(seconds=min(_LOOK_AGAIN_S, source.every_seconds))
                 )
                 continue
-            job_id = _start(tenant_id, namespace, source_id, work, request_id=f"source:{uuid.uuid4()}", ring=ring)
+            job_id = _start(tenant_id, namespace, source_id, work, request_id=f"source:{uuid.uuid4()}", notify=notify)
             started += job_id is not None
     return started
 
 
 def _start(
-    tenant_id: TenantId, namespace: Namespace, source_id: str, work: UnitOfWork, *, request_id: str, ring: Ring
+    tenant_id: TenantId, namespace: Namespace, source_id: str, work: UnitOfWork, *, request_id: str, notify: Notify
 ) -> JobId | None:
     """Open the job of a run, whose first item is the run itself; return it, or that of the run under way."""
     store = FollowedSources(work.connection, tenant_id)
@@ -166,7 +166,7 @@ def _start(
     ledger = Ledger(work.connection, tenant_id)
     ledger.open(job_id, namespace, request_id, items, priority=Priority.BULK, queue=IngestQueue.SOURCE)
     store.began(namespace, source_id, job_id, after_s=source.every_seconds)
-    work.after_commit(lambda: ring(tenant_id, job_id, IngestQueue.SOURCE))
+    work.after_commit(lambda: notify(tenant_id, job_id, IngestQueue.SOURCE))
     return job_id
 
 

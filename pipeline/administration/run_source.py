@@ -39,7 +39,7 @@ from pipeline.errors import (
 from pipeline.ingestion.accept import Batch, accept_more
 from pipeline.ingestion.claimed_items import Lease, close_jobs, retry_delay_s
 from pipeline.ingestion.run import take_next
-from pipeline.ingestion.yield_turn import Ring
+from pipeline.ingestion.yield_turn import Notify
 from pipeline.jobs.ledger_store import WORKER_LOST, ItemClaim, Ledger
 from pipeline.outages import tolerate_outage
 from pipeline.parsing.sniffing import media_type_of_fetched
@@ -74,9 +74,9 @@ class Held(Unavailable):
     code = "run_waits"
 
 
-def run_next(use: Resources, *, ring: Ring, patience: tuple[float, float] = PATIENCE) -> bool:
+def run_next(use: Resources, *, notify: Notify, patience: tuple[float, float] = PATIENCE) -> bool:
     """Take the run of the next tenant and carry it out in a thread; return whether there was one. A process that is busy with
-    runs leaves them to others, and to the sweeper's next bell. Raises StoreUnavailable."""
+    runs leaves them to others, and to the sweeper's next notification. Raises StoreUnavailable."""
     if not _AT_ONCE.acquire(blocking=False):
         return False
     with ExitStack() as place:
@@ -87,11 +87,11 @@ def run_next(use: Resources, *, ring: Ring, patience: tuple[float, float] = PATI
 
         def carry_out() -> None:
             try:
-                carry_out_run(batch.tenant_id, batch.claims[0], use, ring=ring, patience=patience)
+                carry_out_run(batch.tenant_id, batch.claims[0], use, notify=notify, patience=patience)
             finally:
                 _AT_ONCE.release()
             if batch.successor:
-                ring(batch.successor.tenant_id, batch.successor.job_id, IngestQueue.SOURCE)
+                notify(batch.successor.tenant_id, batch.successor.job_id, IngestQueue.SOURCE)
 
         use.fetches.run(carry_out)
         place.pop_all()  # the thread gives it back
@@ -99,11 +99,11 @@ def run_next(use: Resources, *, ring: Ring, patience: tuple[float, float] = PATI
 
 
 def carry_out_run(
-    tenant_id: TenantId, claim: ItemClaim, use: Resources, *, ring: Ring, patience: tuple[float, float] = PATIENCE
+    tenant_id: TenantId, claim: ItemClaim, use: Resources, *, notify: Notify, patience: tuple[float, float] = PATIENCE
 ) -> None:
     """Carry out a claimed run. Never raises: what it cannot write is left to its lease."""
     with tolerate_outage(log.warning, "run_left_to_the_lease", also=(LeaseLost, TenantGone), job_id=claim.job_id):
-        run = _Run(tenant_id, claim, use, ring, patience)
+        run = _Run(tenant_id, claim, use, notify, patience)
         try:
             if claim.attempts > use.settings.ingest_max_attempts:  # each of its workers died, so none wrote an error
                 raise PipelineError("its worker ended without a result", code=WORKER_LOST)
@@ -121,9 +121,9 @@ class _Run:
     """One run of a source."""
 
     def __init__(
-        self, tenant_id: TenantId, claim: ItemClaim, use: Resources, ring: Ring, patience: tuple[float, float]
+        self, tenant_id: TenantId, claim: ItemClaim, use: Resources, notify: Notify, patience: tuple[float, float]
     ) -> None:
-        self._tenant_id, self._claim, self._use, self._ring = tenant_id, claim, use, ring
+        self._tenant_id, self._claim, self._use, self._notify = tenant_id, claim, use, notify
         self._lease = Lease(use.mysql, tenant_id, [claim], lease_s=use.settings.ingest_lease_s)
         self._patience = patience
         self._source: FollowedSource | None = None
@@ -307,7 +307,7 @@ class _Run:
                 self._note("skipped", path, reason)
             else:
                 self._note("added" if known is None else "changed", path, "new" if known is None else "changed")
-        self._ring(self._tenant_id, self._claim.job_id)
+        self._notify(self._tenant_id, self._claim.job_id)
 
     @retry_conflicts()
     def _write(self, uploads: Sequence[Upload]) -> Mapping[DocumentId, str]:

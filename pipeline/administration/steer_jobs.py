@@ -27,7 +27,7 @@ from pipeline.tenants.audit_store import Audit
 
 log = structlog.get_logger(__name__)
 
-Ring = Callable[[TenantId, JobId], object]
+Notify = Callable[[TenantId, JobId], object]
 
 _REPLAYED_AT_ONCE = 1000
 
@@ -87,7 +87,7 @@ def drop_batch(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
 
 
 @_again
-def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> int:
+def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, notify: Notify) -> int:
     """Queue failed and cancelled items again; return how many. Raises NoSuchJob, WrongJobState, QuotaExceeded."""
     _clear(tenant_id, use)
     with unit_of_work(use.mysql) as work:
@@ -105,7 +105,7 @@ def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> 
             )
         if queued:
             Audit(work.connection, tenant_id).wrote("job_retry", ids=[job_id], count=queued)
-            work.after_commit(partial(ring, tenant_id, job_id))
+            work.after_commit(partial(notify, tenant_id, job_id))
             work.after_commit(partial(use.notifications.progressed, tenant_id, job_id))
     log.info("job_retried", tenant_id=tenant_id, job_id=job_id, documents=queued)
     return queued
@@ -122,27 +122,27 @@ def pause(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
 
 
 @_again
-def resume(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> None:
+def resume(tenant_id: TenantId, job_id: JobId, use: Resources, *, notify: Notify) -> None:
     """Continue a paused job. Raises NoSuchJob, and WrongJobState for a job that has ended."""
     with unit_of_work(use.mysql) as work:
         control = _control_of_unfinished(work.connection, tenant_id, job_id)
         control.resume(job_id)
         Audit(work.connection, tenant_id).wrote("job_resume", ids=[job_id])
         work.after_commit(partial(use.notifications.progressed, tenant_id, job_id))
-        work.after_commit(partial(ring, tenant_id, job_id))
+        work.after_commit(partial(notify, tenant_id, job_id))
 
 
-def replay(tenant_id: TenantId, position: LedgerPosition, use: Resources, *, ring: Ring) -> bool:
+def replay(tenant_id: TenantId, position: LedgerPosition, use: Resources, *, notify: Notify) -> bool:
     """Queue one dead letter again. False if there is none at this position. Raises WrongJobState if it would fail again."""
     with unit_of_work(use.mysql) as work:
         letter = DeadLetters(work.connection, tenant_id).one(position)
     if letter is not None and not letter.retryable:
         raise WrongJobState("not_retryable", letter.advice)
     _clear(tenant_id, use)
-    return bool(_requeue(tenant_id, [position], use, ring=ring))
+    return bool(_requeue(tenant_id, [position], use, notify=notify))
 
 
-def replay_selected(tenant_id: TenantId, chosen: DeadLetterFilter, use: Resources, *, ring: Ring) -> int:
+def replay_selected(tenant_id: TenantId, chosen: DeadLetterFilter, use: Resources, *, notify: Notify) -> int:
     """Queue the dead letters chosen now again that another attempt may help, in slices; return how many. A crash leaves
     the rest as they were."""
     _clear(tenant_id, use)
@@ -150,7 +150,7 @@ def replay_selected(tenant_id: TenantId, chosen: DeadLetterFilter, use: Resource
     while True:
         with unit_of_work(use.mysql) as work:
             positions = DeadLetters(work.connection, tenant_id).positions(chosen, until=until, limit=_REPLAYED_AT_ONCE)
-        replayed += _requeue(tenant_id, positions, use, ring=ring)
+        replayed += _requeue(tenant_id, positions, use, notify=notify)
         if len(positions) < _REPLAYED_AT_ONCE:
             log.info("dead_letters_replayed", tenant_id=tenant_id, documents=replayed)
             return replayed
@@ -170,7 +170,7 @@ def drop_dead_letter(tenant_id: TenantId, position: LedgerPosition, use: Resourc
 
 
 @_again
-def _requeue(tenant_id: TenantId, positions: Sequence[LedgerPosition], use: Resources, *, ring: Ring) -> int:
+def _requeue(tenant_id: TenantId, positions: Sequence[LedgerPosition], use: Resources, *, notify: Notify) -> int:
     ordinals: defaultdict[JobId, list[int]] = defaultdict(list)
     for position in positions:
         ordinals[position.job_id].append(position.ordinal)
@@ -183,7 +183,7 @@ def _requeue(tenant_id: TenantId, positions: Sequence[LedgerPosition], use: Reso
         if queued:
             Audit(work.connection, tenant_id).wrote("dead_letter_replay", ids=job_ids, count=queued)
             for job_id in job_ids:
-                work.after_commit(partial(ring, tenant_id, job_id))
+                work.after_commit(partial(notify, tenant_id, job_id))
     return queued
 
 

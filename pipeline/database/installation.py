@@ -40,7 +40,7 @@ _SCANNED_AT_ONCE = 1000
 # Keys that a previous installation left in Redis and that are wrong for this one: cached answers, running queries,
 # messages, searches on their way into the audit. docs/data-model.md names each.
 _LEFT_IN_REDIS = re.compile(
-    rb"[^:]+:(query|answer|understood|vectors|audit|requests|writing|rung|computation|session)(:.*)?"
+    rb"[^:]+:(query|answer|understood|vectors|audit|requests|writing|notified|computation|session)(:.*)?"
     rb"|chordwise:(audit|vectors|circuits|pace)(:.*)?|ingest|long|batch|recall|answer|rerank|compute|upkeep|unacked.*"
 )
 

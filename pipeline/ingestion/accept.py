@@ -62,12 +62,12 @@ def accept(
     batch: Batch,
     use: Resources,
     *,
-    ring: Callable[[AcceptedJob], None],
+    notify: Callable[[AcceptedJob], None],
     together_with: Callable[[Connection, AcceptedJob], None] | None = None,
 ) -> AcceptedJob:
-    """Write the job with its documents in one transaction, then ring for the workers.
+    """Write the job with its documents in one transaction, then notify the workers.
 
-    ``ring`` may fail: the sweeper rings later. ``together_with`` writes rows in the same transaction; its errors propagate.
+    ``notify`` may fail: the sweeper sends later. ``together_with`` writes rows in the same transaction; its errors propagate.
     Raises StoreUnavailable, QuotaExceeded; then nothing was accepted."""
     job_id = batch.job_id or JobId(str(uuid.uuid4()))
     with unit_of_work(use.mysql) as work:
@@ -82,7 +82,7 @@ def accept(
                 renamed=ledger.renamed(job_id),
             )
         items = _store(batch, job_id, work, use)
-        accepted = open_job(work, replace(batch, job_id=job_id), items, ring=ring)
+        accepted = open_job(work, replace(batch, job_id=job_id), items, notify=notify)
         if together_with is not None:
             together_with(work.connection, accepted)
     return accepted
@@ -112,9 +112,9 @@ def _store(batch: Batch, job_id: JobId, work: UnitOfWork, use: Resources) -> Seq
 
 
 def open_job(
-    work: UnitOfWork, batch: Batch, items: Sequence[NewItem], *, ring: Callable[[AcceptedJob], None]
+    work: UnitOfWork, batch: Batch, items: Sequence[NewItem], *, notify: Callable[[AcceptedJob], None]
 ) -> AcceptedJob:
-    """Write the batch's job with these items in a running transaction, and ring for it after the commit."""
+    """Write the batch's job with these items in a running transaction, and notify workers of it after the commit."""
     assert batch.job_id is not None
     few = len(items) <= INTERACTIVE_DOCUMENTS
     priority = batch.priority or (Priority.INTERACTIVE if few else Priority.BULK)
@@ -133,7 +133,7 @@ def open_job(
             if new.requested_id and new.document_id
         ),
     )
-    work.after_commit(lambda: ring(accepted))
+    work.after_commit(lambda: notify(accepted))
     return accepted
 
 

@@ -12,7 +12,7 @@ from pipeline.deadline import Deadline
 from pipeline.errors import EmptyDocument, FetchUnavailable, LeaseLost, PipelineError, Rejected, Unavailable
 from pipeline.ingestion.claimed_items import Lease, end, give_up_or_retry
 from pipeline.ingestion.fetch_store import FetchedPayloads, Location
-from pipeline.ingestion.yield_turn import Ring
+from pipeline.ingestion.yield_turn import Notify
 from pipeline.jobs.ledger_store import ItemClaim, Ledger
 from pipeline.outbound.fetch_client import Fetched
 from pipeline.parsing.formats import charset_of
@@ -30,7 +30,7 @@ _LONGEST_MEDIA_TYPE = 127
 
 
 def start_fetches(
-    tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, *, ring: Ring
+    tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, *, notify: Notify
 ) -> Sequence[ItemClaim]:
     """Start fetching the documents without bytes, in threads. Return the other claims."""
     if not any(claim.to_fetch for claim in claims):
@@ -41,7 +41,7 @@ def start_fetches(
     locations = {claim: by_generation[claim.generation] for claim in claims if claim.generation in by_generation}
     if locations:
         use.fetches.take(tenant_id, len(locations))
-        use.fetches.run(_FetchRound(tenant_id, locations, use, ring).carry_out)
+        use.fetches.run(_FetchRound(tenant_id, locations, use, notify).carry_out)
     return [claim for claim in claims if claim not in locations]
 
 
@@ -49,12 +49,12 @@ class _FetchRound:
     """Documents that were claimed together and are fetched in parallel."""
 
     def __init__(
-        self, tenant_id: TenantId, locations: Mapping[ItemClaim, Location], use: Resources, ring: Ring
+        self, tenant_id: TenantId, locations: Mapping[ItemClaim, Location], use: Resources, notify: Notify
     ) -> None:
         self._tenant_id = tenant_id
         self._locations = locations
         self._use = use
-        self._ring = ring
+        self._notify = notify
         self._ended: queue.SimpleQueue[tuple[ItemClaim, Ending]] = queue.SimpleQueue()
         self._slots = len(locations)
         self._lease = Lease(use.mysql, tenant_id, list(locations), lease_s=use.settings.ingest_lease_s)
@@ -127,7 +127,7 @@ class _FetchRound:
         self._lease.release(endings)
         self._give_back(len(endings))
         for job_id in sorted({claim.job_id for claim in fetched}):
-            self._ring(self._tenant_id, job_id)
+            self._notify(self._tenant_id, job_id)
 
     def _read(self, expected: str, ending: Ending) -> tuple[bytes, str] | Exception:
         """Return the bytes with the media type to parse them as, or the error."""

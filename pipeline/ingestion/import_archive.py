@@ -22,7 +22,7 @@ PartStatus = Literal["accepted", "present", "differs"]
 
 
 def receive_part(
-    batch: Batch, part: NewPart, use: Resources, *, ring: Callable[[AcceptedJob], None]
+    batch: Batch, part: NewPart, use: Resources, *, notify: Callable[[AcceptedJob], None]
 ) -> tuple[PartStatus, ImportedPart]:
     """Accept a part's documents, with the part in one transaction; repeating changes nothing. ``differs``: another part of
     this number was accepted before, and is kept. Raises as ``accept``."""
@@ -34,7 +34,7 @@ def receive_part(
             Imports(connection, batch.tenant_id, batch.namespace).add(part, accepted.job_id)
 
         try:
-            accept(batch, use, ring=ring, together_with=note)
+            accept(batch, use, notify=notify, together_with=note)
             status = "accepted"
             log.info("part_accepted", part=part.number, documents=part.documents, vectors_kept=part.vectors_kept)
         except PartKnown:  # another request sent it at the same moment

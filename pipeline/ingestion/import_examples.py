@@ -22,7 +22,7 @@ from pipeline.records import JobId, Namespace
 from pipeline.resources import Resources
 
 
-def import_book(computation: Computation, use: Resources, *, ring: Callable[[AcceptedJob], None]) -> Done:
+def import_book(computation: Computation, use: Resources, *, notify: Callable[[AcceptedJob], None]) -> Done:
     """Check the book in the body and accept its valid rows as one job, with refused rows as failed items.
 
     ``asked``: the book's ``form``, ``category`` and file ``name``; ``namespace``, ``on_conflict`` and ``job_id`` of the
@@ -44,7 +44,7 @@ def import_book(computation: Computation, use: Resources, *, ring: Callable[[Acc
         if not checked.examples or (parameters["strict"] and checked.refused):
             refused_because = _why(checked)
         else:
-            accepted = accept(_batch(computation, checked), use, ring=ring)
+            accepted = accept(_batch(computation, checked), use, notify=notify)
     about = {"job_id": accepted and accepted.job_id, "refused": refused_because}
     return Done(body=orjson.dumps(_report(checked, accepted, refused_because)), about=about)
 

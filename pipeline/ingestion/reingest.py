@@ -59,7 +59,7 @@ def reingest(
     *,
     etag: str | None = None,
     request_id: str,
-    ring: Callable[[AcceptedJob], None],
+    notify: Callable[[AcceptedJob], None],
 ) -> AcceptedJob | None:
     """Accept the published upload of each document again as its latest one; None if none of them is published.
 
@@ -104,7 +104,7 @@ def reingest(
             "reingest", namespaces=[namespace], ids=accepted, count=len(accepted), job_id=job_id
         )
         batch = Batch(tenant_id=tenant_id, namespace=namespace, request_id=request_id, job_id=job_id, entries=())
-        return open_job(work, batch, items, ring=ring)
+        return open_job(work, batch, items, notify=notify)
 
 
 _UNKNOWN = NotReingestible("there is no searchable document of this id", code="document_not_found")
@@ -140,7 +140,7 @@ def roll_back(
     to: int | None = None,
     etag: str | None = None,
     request_id: str,
-    ring: Callable[[AcceptedJob], None],
+    notify: Callable[[AcceptedJob], None],
 ) -> AcceptedJob | None:
     """Accept a retained generation as a new upload: number ``to``, by default the only one. Return None without the document.
 
@@ -173,7 +173,7 @@ def roll_back(
             priority=Priority.BULK,
             job_id=job_id,
         )
-        return open_job(work, job, [item], ring=ring)
+        return open_job(work, job, [item], notify=notify)
 
 
 def _target(history: GenerationList, to: int | None) -> int:

@@ -39,7 +39,7 @@ from pipeline.ingestion.prepare import (
     prepare,
     write_unpublished,
 )
-from pipeline.ingestion.yield_turn import Ring, Turn, is_left_alone
+from pipeline.ingestion.yield_turn import Notify, Turn, is_left_alone
 from pipeline.jobs.ledger_store import WORKER_LOST, Claims, ItemClaim, Ledger
 from pipeline.jobs.turn_store import Turns, WaitingJob, turns, waiting_for_each_other
 from pipeline.models.local_embedder import LocalEncoder
@@ -61,21 +61,21 @@ _SLICE_DIVISOR = 2  # of queries, so that the workers end a batch together
 _BATCH_DIVISOR = 4  # while others wait: smaller batches, so that no tenant waits long for its turn
 
 
-def ingest_next(use: Resources, *, ring: Ring, queue: IngestQueue = IngestQueue.INGEST) -> int:
+def ingest_next(use: Resources, *, notify: Notify, queue: IngestQueue = IngestQueue.INGEST) -> int:
     """Work on one batch of the next tenant in a queue, and return the number of its documents.
 
-    A bell permits one batch of any tenant. The worker rings again after the batch if more work is due."""
+    A notification permits one batch of any tenant. The worker notifies again after the batch if more work is due."""
     batch = take_next(use, queue=queue)
     if batch is None and queue is IngestQueue.INGEST and is_left_alone(IngestQueue.LONG, use):
         queue = IngestQueue.LONG
         batch = take_next(use, queue=queue)
     if batch is None:
         return 0
-    turn = ingest_claims(batch.tenant_id, batch.claims, use, ring=ring, queue=queue)
+    turn = ingest_claims(batch.tenant_id, batch.claims, use, notify=notify, queue=queue)
     if batch.successor:
-        ring(batch.successor.tenant_id, batch.successor.job_id, queue)
+        notify(batch.successor.tenant_id, batch.successor.job_id, queue)
     elif turn.has_put_back:
-        ring(batch.tenant_id, batch.claims[0].job_id, queue)
+        notify(batch.tenant_id, batch.claims[0].job_id, queue)
     return len(batch.claims)
 
 
@@ -84,17 +84,17 @@ def ingest_claims(
     claims: Sequence[ItemClaim],
     use: Resources,
     *,
-    ring: Ring,
+    notify: Notify,
     queue: IngestQueue = IngestQueue.INGEST,
 ) -> Turn:
     """Work on a claimed batch until its turn ends. A faulty document fails alone. While a dependency is away, items go back.
 
     Documents that ended every one of their workers are given up. Threads fetch documents without bytes and queue them again."""
-    turn = Turn(tenant_id, use, ring, queue)
+    turn = Turn(tenant_id, use, notify, queue)
     lost = [claim for claim in claims if claim.attempts > use.settings.ingest_max_attempts]
     for claim in lost:  # each of their workers died, so none wrote an error
         give_up_or_retry(tenant_id, claim, PipelineError("its worker ended without a result", code=WORKER_LOST), use)
-    if ready := start_fetches(tenant_id, [claim for claim in claims if claim not in lost], use, ring=ring):
+    if ready := start_fetches(tenant_id, [claim for claim in claims if claim not in lost], use, notify=notify):
         _work_on(tenant_id, ready, use, turn)
     return turn
 
@@ -182,7 +182,7 @@ def _one_by_one(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenBatch:
-    """A batch, and the job to ring for when it has ended; None if nothing else was due."""
+    """A batch, and the job to notify workers of when it has ended; None if nothing else was due."""
 
     tenant_id: TenantId
     claims: tuple[ItemClaim, ...]

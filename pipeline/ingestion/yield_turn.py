@@ -22,11 +22,11 @@ _LOOK_AGAIN_S = 0.25  # between two looks for waiting tenants, one statement eac
 log = structlog.get_logger(__name__)
 
 
-class Ring(Protocol):
-    """Wakes a worker of a queue for a job. A lost bell only delays: the sweeper rings again."""
+class Notify(Protocol):
+    """Wakes a worker of a queue for a job. A lost notification only delays: the sweeper notifies again."""
 
     def __call__(self, tenant_id: TenantId, job_id: JobId, queue: IngestQueue = IngestQueue.INGEST, /) -> object:
-        """Ring once."""
+        """Send one notification."""
 
 
 def is_left_alone(queue: IngestQueue, use: Resources) -> bool:
@@ -42,10 +42,10 @@ class Turn:
     """A worker's turn with the batch of one tenant. It may take any time while no other tenant waits, and always in the
     queue `long`, where a turn is one document."""
 
-    def __init__(self, tenant_id: TenantId, use: Resources, ring: Ring, queue: IngestQueue) -> None:
-        self._tenant_id, self._use, self._ring = tenant_id, use, ring
+    def __init__(self, tenant_id: TenantId, use: Resources, notify: Notify, queue: IngestQueue) -> None:
+        self._tenant_id, self._use, self._notify = tenant_id, use, notify
         self._next_look = Deadline.after(_SHARE_S if queue is IngestQueue.INGEST else None)
-        self.has_put_back = False  # documents that are due at once and whose bell is still to be rung
+        self.has_put_back = False  # documents that are due at once and whose notification is still to be sent
 
     def is_over(self) -> bool:
         """Return whether the time is used up and another tenant waits. It looks at most every quarter of a second.
@@ -72,6 +72,6 @@ class Turn:
                 held = ledger.still_held(claims)
                 ledger.put_back(held, delay_s=0.0, code=IngestCrowded.code, detail=detail, counted=False, queue=queue)
             for claim in long:
-                work.after_commit(partial(self._ring, self._tenant_id, claim.job_id, IngestQueue.LONG))
+                work.after_commit(partial(self._notify, self._tenant_id, claim.job_id, IngestQueue.LONG))
         self.has_put_back |= bool(rest)
         log.info("turn_ended", tenant_id=self._tenant_id, long=len(long), put_back=len(rest))

@@ -22,7 +22,7 @@ class WaitingReason(enum.StrEnum):
     """Reasons why an unfinished job makes no progress."""
 
     QUEUED_BEHIND_OTHERS = "queued_behind_others"  # starved: workers are busy with other tenants
-    NO_WORKER = "no_worker"  # stalled: no worker has rung in
+    NO_WORKER = "no_worker"  # stalled: no worker has given a sign of life
     PAUSED = "paused"
     RETRYING = "retrying"  # everything left failed lately and is to be tried again later
 

@@ -1,4 +1,4 @@
-"""The ledger of ingestion: jobs, items, and who holds an item until when; the broker only rings. Every write carries
+"""The ledger of ingestion: jobs, items, and who holds an item until when; the broker only notifies. Every write carries
 the claim's fencing token, so a worker that lost its lease changes nothing."""
 
 from collections.abc import Mapping, Sequence

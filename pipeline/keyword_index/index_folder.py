@@ -31,7 +31,7 @@ class IndexFolder:
         self.root = root
         self._clock = clock
         self._sign = root / "indexer.alive"
-        self._pipe = root / "indexer.bell"
+        self._pipe = root / "indexer.pipe"
 
     def promise(self, seconds: float, *, is_current: bool = False) -> None:
         """Promise to look for changes in ``seconds``; ``is_current``: the indexes match MySQL now. Raises OSError."""

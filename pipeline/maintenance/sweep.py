@@ -29,7 +29,7 @@ from pipeline.documents.generation_store import RetainedGenerations, Retired, te
 from pipeline.documents.owned_chunk_store import OutdatedTerms, tenants_with_outdated_terms
 from pipeline.errors import TenantGone, Unavailable
 from pipeline.ingestion.claimed_items import close_jobs
-from pipeline.ingestion.yield_turn import Ring, is_left_alone
+from pipeline.ingestion.yield_turn import Notify, is_left_alone
 from pipeline.jobs.computation_store import tenants_with_expired_bodies
 from pipeline.jobs.job_retention_store import EndedJobs, keep_jobs_since, keep_usage_since, tenants_with_jobs_ended
 from pipeline.jobs.ledger_store import Ledger, tenants_with_open_jobs
@@ -50,7 +50,7 @@ from pipeline.webhooks.endpoint_store import tenants_following_progress, tenants
 
 log = structlog.get_logger(__name__)
 
-_RING_AGAIN_AFTER_S = 10
+_NOTIFY_AGAIN_AFTER_S = 10
 _FORGOTTEN_AT_ONCE = 1000
 _PUBLICATIONS_AT_ONCE = 5000
 _STEP_S: Final = 2.0  # a step ends after the batch that passes this
@@ -90,12 +90,12 @@ def find_work(use: Resources) -> dict[str, list[TenantId]]:
         return tenants_with_each(connection, _WORK, erased_before=now() - settling_time(use))
 
 
-def sweep(use: Resources, *, ring: Ring, found: Mapping[str, Sequence[TenantId]] | None = None) -> int:
-    """Sweep the tenants that `find_work` ``found``, and ring for the first jobs with due items in each queue; return the
-    bells rung. ``ring`` returns False for a bell that the broker did not take. Harmless to running work."""
+def sweep(use: Resources, *, notify: Notify, found: Mapping[str, Sequence[TenantId]] | None = None) -> int:
+    """Sweep the tenants that `find_work` ``found``, and notify workers of the first jobs with due items in each queue; return
+    the notifications sent. ``notify`` returns False for one that the broker did not take. Harmless to running work."""
     found = find_work(use) if found is None else found
-    rung = _for_each(found["jobs"], use, partial(_sweep_tenant, ring=ring))
-    _for_each(found["sources"], use, partial(start_due, ring=ring))
+    notified = _for_each(found["jobs"], use, partial(_sweep_tenant, notify=notify))
+    _for_each(found["sources"], use, partial(start_due, notify=notify))
     _for_each(found["kept"], use, release_kept)
     _for_each(found["answers"], use, partial(_forget_answers, limit=_FORGOTTEN_AT_ONCE))
     _for_each(found["publications"], use, partial(_prune, limit=_PUBLICATIONS_AT_ONCE))
@@ -105,7 +105,7 @@ def sweep(use: Resources, *, ring: Ring, found: Mapping[str, Sequence[TenantId]]
     if found["files"] or found["stores"]:
         expire(use)
     _for_each(found["retired"], use, drop_retired)  # last, as it alone needs PostgreSQL
-    return rung
+    return notified
 
 
 def _for_each(tenants: Iterable[TenantId], use: Resources, step: Callable[[TenantId, Resources], int]) -> int:
@@ -132,41 +132,42 @@ def release_kept(tenant_id: TenantId, use: Resources) -> int:
             return released
 
 
-def _sweep_tenant(tenant_id: TenantId, use: Resources, *, ring: Ring) -> int:
+def _sweep_tenant(tenant_id: TenantId, use: Resources, *, notify: Notify) -> int:
     with unit_of_work(use.mysql) as work:
         ledger, jobs = Ledger(work.connection, tenant_id), Turns(work.connection, tenant_id)
         released = ledger.release_expired()
-        # A few of each queue, not all: a bell is passed on until nothing is due, so a long backlog needs no more.
+        # A few of each queue, not all: a notification is passed on until nothing is due, so a long backlog needs no more.
         due = [(job_id, queue) for queue in IngestQueue for job_id in jobs.waiting(queue)]
     with unit_of_work(use.mysql) as work:
         ledger = Ledger(work.connection, tenant_id)
         close_jobs(tenant_id, ledger.done(), ledger, use, work, touch=False)
-    rung = [each for each in due if _may_ring(tenant_id, *each, use)]
+    notified = [each for each in due if _may_notify(tenant_id, *each, use)]
     long = IngestQueue.LONG
-    is_alone = any(queue is long for _, queue in rung) and is_left_alone(long, use)
-    for job_id, queue in rung:
-        if ring(tenant_id, job_id, IngestQueue.INGEST if is_alone and queue is long else queue) is False:
-            _forget_bell(tenant_id, job_id, queue, use)
-    if released or rung:
-        log.info("swept", tenant_id=tenant_id, released=released, rung=len(rung))
-    return len(rung)
+    is_alone = any(queue is long for _, queue in notified) and is_left_alone(long, use)
+    for job_id, queue in notified:
+        if notify(tenant_id, job_id, IngestQueue.INGEST if is_alone and queue is long else queue) is False:
+            _forget_notification(tenant_id, job_id, queue, use)
+    if released or notified:
+        log.info("swept", tenant_id=tenant_id, released=released, notified=len(notified))
+    return len(notified)
 
 
-def _may_ring(tenant_id: TenantId, job_id: JobId, queue: IngestQueue, use: Resources) -> bool:
-    """Return whether no bell was rung for the job and queue in the last seconds: the sweeper must not lengthen a long queue."""
+def _may_notify(tenant_id: TenantId, job_id: JobId, queue: IngestQueue, use: Resources) -> bool:
+    """Return whether no notification was sent for the job and queue in the last seconds: the sweeper must not lengthen a long
+    queue."""
     with suppress(Unavailable), redis_errors():
-        return bool(use.redis.set(_bell(tenant_id, job_id, queue), 1, nx=True, ex=_RING_AGAIN_AFTER_S))
+        return bool(use.redis.set(_notification_key(tenant_id, job_id, queue), 1, nx=True, ex=_NOTIFY_AGAIN_AFTER_S))
     return True
 
 
-def _forget_bell(tenant_id: TenantId, job_id: JobId, queue: IngestQueue, use: Resources) -> None:
-    """Let the next sweep ring for the job."""
+def _forget_notification(tenant_id: TenantId, job_id: JobId, queue: IngestQueue, use: Resources) -> None:
+    """Let the next sweep notify workers of the job."""
     with suppress(Unavailable), redis_errors():
-        use.redis.delete(_bell(tenant_id, job_id, queue))
+        use.redis.delete(_notification_key(tenant_id, job_id, queue))
 
 
-def _bell(tenant_id: TenantId, job_id: JobId, queue: IngestQueue) -> str:
-    return f"{tenant_id}:rung:{job_id}:{queue}"
+def _notification_key(tenant_id: TenantId, job_id: JobId, queue: IngestQueue) -> str:
+    return f"{tenant_id}:notified:{job_id}:{queue}"
 
 
 def renew_terms(tenant_id: TenantId, use: Resources) -> int:

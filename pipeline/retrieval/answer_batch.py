@@ -22,7 +22,7 @@ from pipeline.deadline import Deadline
 from pipeline.errors import PipelineError, TenantGone, Unavailable
 from pipeline.ingestion.claimed_items import Lease, close_jobs, retry_delay_s
 from pipeline.ingestion.run import take_next
-from pipeline.ingestion.yield_turn import Ring
+from pipeline.ingestion.yield_turn import Notify
 from pipeline.jobs.batch_view_store import repeated
 from pipeline.jobs.ledger_store import WORKER_LOST, ItemClaim, Ledger
 from pipeline.jobs.question_store import Questions
@@ -60,8 +60,8 @@ _LONGEST_PAUSE_S: Final = 0.5  # before each step of a query, so that a batch mo
 _MOST_BYTES: Final = 512 * 1024**2  # of the answers of one batch, compressed
 
 
-def answer_next(use: Resources, channels: Mapping[ChannelName, Channel], ledger: Resources, *, ring: Ring) -> int:
-    """Answer a slice of the next tenant's queries, then ring if more are due: for this worker and for one more. Return how
+def answer_next(use: Resources, channels: Mapping[ChannelName, Channel], ledger: Resources, *, notify: Notify) -> int:
+    """Answer a slice of the next tenant's queries, then notify if more are due: this worker and one more. Return how
     many. ``ledger``: resources for transactions."""
     batch = take_next(ledger, queue=IngestQueue.BATCH)
     if batch is None:
@@ -69,7 +69,7 @@ def answer_next(use: Resources, channels: Mapping[ChannelName, Channel], ledger:
     answer_claims(batch.tenant_id, batch.claims, use, channels, ledger)
     if batch.successor:
         for _ in range(2):
-            ring(batch.successor.tenant_id, batch.successor.job_id, IngestQueue.BATCH)
+            notify(batch.successor.tenant_id, batch.successor.job_id, IngestQueue.BATCH)
     return len(batch.claims)
 
 

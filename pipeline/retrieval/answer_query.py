@@ -177,7 +177,7 @@ def answer_before_storing(
     an answer."""
     arrived = with_journal(ask_unstored(query, use, channels), use)
     composed = _compose_or_report(arrived, use, channels)
-    # Whoever waited for a later one was told that none came.
+    # After that the gateway has answered its caller that the query failed.
     answer = composed if time.time() < query.deadline_at + LAST_S else _unanswered(_unheard(query))
     _report(answer, arrived, use)
     rendered = render(answer)

@@ -31,10 +31,10 @@ def submit_batch(
     *,
     owner: str,
     request_id: str,
-    ring: Callable[[AcceptedJob, IngestQueue], None],
+    notify: Callable[[AcceptedJob, IngestQueue], None],
     job_id: JobId | None = None,
 ) -> AcceptedJob:
-    """Write the job with its queries, each with the id that its sender gave it, in one transaction, then ring for the
+    """Write the job with its queries, each with the id that its sender gave it, in one transaction, then notify the
     workers. ``owner``: tells its sender from other callers. ``job_id``: of a repeatable request. Raises QuotaExceeded
     or StoreUnavailable; then nothing was accepted."""
     items, bodies = _items(queries)
@@ -52,7 +52,7 @@ def submit_batch(
         named = {name for _, query in queries if isinstance(query, Query) for name in query.namespaces}
         Audit(work.connection, tenant_id).wrote("query_batch", namespaces=sorted(named), ids=[job_id], count=due)
         accepted = AcceptedJob(tenant_id=tenant_id, job_id=job_id, request_id=request_id, total=len(items), due=due)
-        work.after_commit(lambda: ring(accepted, IngestQueue.BATCH))
+        work.after_commit(lambda: notify(accepted, IngestQueue.BATCH))
     return accepted
 
 

@@ -124,7 +124,7 @@ class DescribeCommitsOnSeveralNodes:
             goes_on = True
             while goes_on:
                 try:
-                    goes_on = bool(ingest_batch(tenant, ticket.job_id, use, ring=lambda *_: None))
+                    goes_on = bool(ingest_batch(tenant, ticket.job_id, use, notify=lambda *_: None))
                 except Conflict as error:
                     conflicts.append(error)
 

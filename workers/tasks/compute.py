@@ -15,7 +15,7 @@ from pipeline.jobs.computation import ComputationId, ComputationKind
 from pipeline.maintenance.verify import verify_step
 from pipeline.records import TenantId
 from workers.base import LoggedTask
-from workers.dispatch import compute_next, ring
+from workers.dispatch import compute_next, notify
 from workers.names import TaskName
 from workers.resources import for_ingestion
 
@@ -32,7 +32,7 @@ def compute(tenant_id: str, computation_id: str, step: int, kind: str) -> None:
         use,
         {
             ComputationKind.PREVIEW: partial(preview_body, use=use),
-            ComputationKind.BOOK: partial(import_book, use=use, ring=ring),
+            ComputationKind.BOOK: partial(import_book, use=use, notify=notify),
             ComputationKind.CHUNK_EDIT: partial(edit_body, use=use),
             ComputationKind.VERIFY: partial(verify_step, use=use),
             ComputationKind.STORED: partial(read_stored, use=use),

@@ -12,7 +12,7 @@ from pipeline.ingestion import run
 from pipeline.records import IngestQueue
 from pipeline.threads import DelayedCall
 from workers.base import LoggedTask
-from workers.dispatch import ring_for
+from workers.dispatch import notify_workers
 from workers.names import TaskName
 from workers.resources import for_ingestion
 
@@ -25,9 +25,9 @@ _ending_parsers = DelayedCall(lambda: for_ingestion().parser.close(), seconds=_P
 @shared_task(name=TaskName.INGEST.value, base=LoggedTask)
 def ingest_batch(tenant_id: str, job_id: str, queue: str = IngestQueue.INGEST) -> None:
     """Ingest one batch of the tenant whose turn it is, or begin the run of a source in a thread; the arguments only name the
-    job that the bell was rung for."""
+    job that the notification was sent for."""
     if queue == IngestQueue.SOURCE:
-        run_source.run_next(for_ingestion(), ring=ring_for)
+        run_source.run_next(for_ingestion(), notify=notify_workers)
     else:
         _ingest(tenant_id, job_id, IngestQueue.INGEST)
 
@@ -39,9 +39,9 @@ def ingest_long(tenant_id: str, job_id: str) -> None:
 
 
 def _ingest(tenant_id: str, job_id: str, queue: IngestQueue) -> None:
-    log.debug("bell", rung_by=tenant_id, rung_for=job_id)
+    log.debug("notification", sent_by=tenant_id, sent_for=job_id)
     try:
-        run.ingest_next(for_ingestion(), ring=ring_for, queue=queue)
+        run.ingest_next(for_ingestion(), notify=notify_workers, queue=queue)
     finally:
         _ending_parsers.cancel()  # begins anew with each batch
         _ending_parsers.request()

@@ -16,7 +16,7 @@ from pipeline.retrieval import explain as explaining
 from pipeline.retrieval import understand as understanding
 from pipeline.retrieval.write_answer import write_answer
 from workers.base import STATE, CallbackTask, LoggedTask, header_of
-from workers.dispatch import compute_next, ring_for
+from workers.dispatch import compute_next, notify_workers
 from workers.names import TaskName
 from workers.query_events import events
 from workers.resources import channel_named, channels, for_ingestion, for_queries
@@ -63,18 +63,20 @@ _answering = threading.Lock()  # one slice in a process: more would take the thr
 
 @shared_task(name=TaskName.BATCH.value, base=LoggedTask)
 def batch(tenant_id: str, job_id: str) -> None:
-    """Answer a slice of the queries of the tenant whose turn it is; the arguments only name the job that the bell was rung
-    for. A bell that comes meanwhile is dropped: the end of the slice rings for another worker as well."""
-    log.debug("bell", rung_by=tenant_id, rung_for=job_id)
+    """Answer a slice of the queries of the tenant whose turn it is; the arguments only name the job that was
+    notified. A notification that comes meanwhile is dropped: the end of the slice notifies another worker as well."""
+    log.debug("notification", sent_by=tenant_id, sent_for=job_id)
     if not _answering.acquire(blocking=False):
         return
-    rung: list[tuple[TenantId, JobId, IngestQueue]] = []
+    notified: list[tuple[TenantId, JobId, IngestQueue]] = []
     try:
-        answer_batch.answer_next(for_queries(), channels(), for_ingestion(), ring=lambda *bell: rung.append(bell))
+        answer_batch.answer_next(
+            for_queries(), channels(), for_ingestion(), notify=lambda *notification: notified.append(notification)
+        )
     finally:
         _answering.release()
-        for bell in rung:
-            ring_for(*bell)
+        for notification in notified:
+            notify_workers(*notification)
 
 
 @shared_task(name=TaskName.EXPLAIN.value, base=LoggedTask)

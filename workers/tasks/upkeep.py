@@ -21,7 +21,7 @@ from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval import record_search
 from workers.base import LoggedTask
-from workers.dispatch import enqueue_upkeep, ring_for
+from workers.dispatch import enqueue_upkeep, notify_workers
 from workers.names import TaskName
 from workers.resources import for_ingestion, for_queries
 
@@ -35,7 +35,7 @@ def sweep() -> None:
     found = upkeep.find_work(use)
     _each(
         partial(_enqueue_due, for_queries(), found),  # further looks are single statements, without transactions
-        partial(upkeep.sweep, use, ring=ring_for, found=found),
+        partial(upkeep.sweep, use, notify=notify_workers, found=found),
         partial(upkeep.prune_in_turn, use),
     )
     use.last_sweep.note()

@@ -179,7 +179,9 @@ def put(caller: Caller, namespace: Namespace, puts: list[Put], *, opening: Vecto
     """Put files into a vector store. Blocking. Raises Problem(404) for a file that does not exist."""
     tenant_id, use, request_id = caller.tenant_id, caller.use, caller.request_id
     try:
-        return put_files(tenant_id, namespace, puts, use, ring=dispatch.ring, request_id=request_id, opening=opening)
+        return put_files(
+            tenant_id, namespace, puts, use, notify=dispatch.notify, request_id=request_id, opening=opening
+        )
     except NoSuchFile as error:
         raise no_file(str(error)) from None
 

@@ -101,7 +101,7 @@ async def describe(caller: Writer, vector_store_id: str, file_id: str, body: Jso
                 file_of(caller, vector_store_id, file_id),
                 body.attributes or {},
                 caller.use,
-                ring=dispatch.ring,
+                notify=dispatch.notify,
                 request_id=caller.request_id,
             )
         except NoSuchFile:

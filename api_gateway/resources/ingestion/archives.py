@@ -291,7 +291,7 @@ async def import_part(
             vectors=content.vector_count,
             vectors_kept=(embedder.model, embedder.dimension) == (content.origin.model, content.origin.dimension),
         )
-        return receive_part(batch, new, caller.use, ring=dispatch.ring)
+        return receive_part(batch, new, caller.use, notify=dispatch.notify)
 
     outcome, received = await caller.gateway.run_heavy(receive)
     if outcome == "differs":

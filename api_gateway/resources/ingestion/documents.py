@@ -104,7 +104,7 @@ def accept_body(caller: Caller, body: bytes, job_id: JobId | None = None) -> Acc
     """Accept the documents of a body as a job, with this id if it has one already. Heavy. Raises Problem, or the errors
     of intake."""
     batch = replace(batch_of(body, caller.principal, caller.request_id, caller.gateway.settings), job_id=job_id)
-    return accept(batch, caller.use, ring=dispatch.ring)
+    return accept(batch, caller.use, notify=dispatch.notify)
 
 
 @router.get("/v1/documents", **route("List documents", DocumentPage, "One page of documents, by namespace and id."))
@@ -262,6 +262,6 @@ async def rollback(
         to=sent.generation,
         etag=None if if_match == "*" else if_match,
         request_id=caller.request_id,
-        ring=dispatch.ring,
+        notify=dispatch.notify,
     )
     return accepted_response(existing(accepted, not_found(document_id)))

@@ -315,7 +315,7 @@ def _accept(caller: Caller, sent: FormData) -> AcceptedJob:
     if not uploads:
         raise invalid([{"pointer": "/file", "detail": "is required: there is no part called file with a file name"}])
     require_few_enough(len(uploads))
-    return accept(_batch_of(caller, form, uploads), caller.use, ring=dispatch.ring)
+    return accept(_batch_of(caller, form, uploads), caller.use, notify=dispatch.notify)
 
 
 def _batch_of(caller: Caller, form: FilesForm, uploads: list[UploadFile]) -> Batch:

@@ -68,7 +68,7 @@ async def follow(caller: Writer, sent: Json[SourceRequest]) -> Response:
                 secret=sent.secret,
                 source_id=sent.source_id,
                 request_id=caller.request_id,
-                ring=dispatch.ring_for,
+                notify=dispatch.notify_workers,
             ),
             caller.tenant_id,
             Namespace(sent.namespace),
@@ -138,7 +138,7 @@ async def delete(
 
 async def _run(caller: Caller, source_id: str, namespace: Namespace, *, confirm: bool) -> Response:
     job_id = await caller.gateway.run(
-        partial(flow.run_now, request_id=caller.request_id, ring=dispatch.ring_for, confirm=confirm),
+        partial(flow.run_now, request_id=caller.request_id, notify=dispatch.notify_workers, confirm=confirm),
         caller.tenant_id,
         namespace,
         source_id,

@@ -231,7 +231,7 @@ async def change(
         caller.use,
         etag=None if if_match == "*" else if_match,
         request_id=caller.request_id,
-        ring=dispatch.ring,
+        notify=dispatch.notify,
     )
     return accepted_response(existing(accepted, not_found(ids[0])))
 

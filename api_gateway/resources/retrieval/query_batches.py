@@ -232,7 +232,7 @@ def _accept(
         caller.use,
         owner=_owner(caller),
         request_id=caller.request_id,
-        ring=dispatch.ring,
+        notify=dispatch.notify,
         job_id=job_id,
     )
 

@@ -50,7 +50,7 @@ def kept(owner, use, body=b"The heron fishes.", *, name="a.txt", **more):
 
 def put(owner, use, namespace, *file_ids, attributes=None):
     puts = [Put(file_id=each, chunking=Chunking(), attributes=attributes or {}) for each in file_ids]
-    return put_files(owner, namespace, puts, use, ring=lambda ticket: None, request_id="r")
+    return put_files(owner, namespace, puts, use, notify=lambda ticket: None, request_id="r")
 
 
 def written(owner, use, namespace, document_id, body, **fields):
@@ -117,7 +117,7 @@ class DescribePutting:
         for n in (2, 3):
             with unit_of_work(use_alone.mysql) as work:
                 file = Attachments(work.connection, owner).named(namespace, [file_id])[file_id]
-            ticket = describe_file(owner, file, {"n": n}, use_alone, ring=lambda _: None, request_id="r")
+            ticket = describe_file(owner, file, {"n": n}, use_alone, notify=lambda _: None, request_id="r")
         work_off(use_alone, ticket)
         with unit_of_work(use_alone.mysql) as work:
             generation = Documents(work.connection, owner).published(namespace, DocumentId(file_id))
@@ -149,7 +149,7 @@ class DescribePutting:
             deleter = threading.Thread(target=take_out, args=(owner, namespace, DocumentId(file_id), use_alone))
             deleter.start()
             try:
-                ticket = describe_file(owner, before, {"n": 1}, use_alone, ring=lambda _: None, request_id="r")
+                ticket = describe_file(owner, before, {"n": 1}, use_alone, notify=lambda _: None, request_id="r")
                 outcomes.append(None if ticket is None else "accepted")
                 if ticket is not None:
                     work_off(use_alone, ticket)

@@ -36,7 +36,7 @@ ENDS = ["job.succeeded", "job.partly_failed", "job.failed", "job.cancelled"]
 
 
 def nobody(*_: object) -> None:
-    """Nobody hears the bell; the tests call the flow themselves."""
+    """Nobody hears the notification; the tests call the flow themselves."""
 
 
 class Hooked(Corner):
@@ -127,7 +127,7 @@ class DescribeTheOutbox:
     def it_tells_again_when_a_job_ends_again(self, hooked, open_use):
         ticket = hooked.accept(upload("a", "text"))
         steer_jobs.cancel(hooked.tenant, ticket.job_id, open_use)
-        steer_jobs.retry(hooked.tenant, ticket.job_id, open_use, ring=nobody)
+        steer_jobs.retry(hooked.tenant, ticket.job_id, open_use, notify=nobody)
         hooked.work(ticket)
         assert {delivery.event for delivery in hooked.deliveries()} == {"job.cancelled", "job.succeeded"}
         assert len({delivery.delivery_id for delivery in hooked.deliveries()}) == 2
@@ -151,7 +151,7 @@ class DescribeTheOutbox:
         nudges: list[int] = []
         nudging = derived(open_use, outbox_filled=lambda: nudges.append(len(hooked.deliveries())))
         ticket = hooked.accept(upload("a", "text"))
-        while ingest_batch(hooked.tenant, ticket.job_id, nudging, ring=nobody):
+        while ingest_batch(hooked.tenant, ticket.job_id, nudging, notify=nobody):
             pass
         assert nudges == [1]
 
@@ -161,7 +161,7 @@ class DescribeTheOutbox:
         ticket = corner.accept(*[upload(f"d{n}", "text") for n in range(70)])
         assert edit_webhooks.note_progress(open_use) == 1
         assert edit_webhooks.note_progress(open_use) == 0
-        ingest_batch(corner.tenant, ticket.job_id, open_use, ring=nobody)
+        ingest_batch(corner.tenant, ticket.job_id, open_use, notify=nobody)
         assert edit_webhooks.note_progress(open_use) == 1
         [newest] = corner.deliveries()  # the one before was overtaken
         edit_webhooks.deliver(open_use)

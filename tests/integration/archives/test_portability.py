@@ -83,7 +83,7 @@ class Target(Corner):
             vectors=found.vector_count,
             vectors_kept=True,
         )
-        return receive_part(batch, part, use, ring=lambda ticket: None)[1]
+        return receive_part(batch, part, use, notify=lambda ticket: None)[1]
 
     def take(self, *bodies: bytes, use: Resources | None = None, **options: Any) -> list[Any]:
         jobs = []
@@ -93,7 +93,7 @@ class Target(Corner):
         return jobs
 
     def finish(self, job_id: JobId, use: Resources | None = None) -> Any:
-        while ingest_batch(self.tenant, job_id, use or self.use, ring=lambda *_: None):
+        while ingest_batch(self.tenant, job_id, use or self.use, notify=lambda *_: None):
             pass
         with unit_of_work(self.use.mysql) as work:
             return JobViews(work.connection, self.tenant).one(job_id)

@@ -26,7 +26,7 @@ class DescribeAnImport:
         [body] = exported(source)
         received = target.receive(body)
         for broken_at in ("upsert", "counts"):
-            ingest_batch(target.tenant, received.job_id, breaking(use, broken_at), ring=lambda *_: None)
+            ingest_batch(target.tenant, received.job_id, breaking(use, broken_at), notify=lambda *_: None)
             assert target.shown() == {}
             target.make_due()
         target.finish(received.job_id)

@@ -160,7 +160,7 @@ class DescribeUploadsAtOnce:
             while not stop.wait(0.01):
                 for ticket in open_jobs:
                     with suppress(Conflict):  # the task is run again
-                        ingest_batch(corner.tenant, ticket.job_id, use, ring=lambda *_: None)
+                        ingest_batch(corner.tenant, ticket.job_id, use, notify=lambda *_: None)
 
         def read() -> None:
             while not stop.wait(0.005):

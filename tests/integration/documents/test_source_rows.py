@@ -63,7 +63,7 @@ class DescribeRowsOfSources:
         corner.ingest(upload("a", "new", source_id="new"))
         assert source(corner, "old") is None
         ticket = roll_back(
-            corner.tenant, corner.namespace, DocumentId("a"), corner.use, ring=lambda _: None, request_id="r"
+            corner.tenant, corner.namespace, DocumentId("a"), corner.use, notify=lambda _: None, request_id="r"
         )
         corner.work(ticket)
         assert source(corner, "old") is not None

@@ -90,7 +90,7 @@ class DescribeADeadlock:
 
         def work(lock: Callable[[], object]) -> None:
             lock()
-            ingest_claims(filled.tenant, claims.items, filled.use, ring=lambda *_: None)
+            ingest_claims(filled.tenant, claims.items, filled.use, notify=lambda *_: None)
 
         collide(filled, ticket.job_id, work)
         item = only_item(filled, ticket)
@@ -108,7 +108,7 @@ class DescribeADeadlock:
             use = sharing(
                 filled.use, embedder=_Observed(filled.use.embedder, lambda texts: (embedded.extend(texts), lock()))
             )
-            ingest_claims(filled.tenant, claims.items, use, ring=lambda *_: None)
+            ingest_claims(filled.tenant, claims.items, use, notify=lambda *_: None)
 
         collide(filled, ticket.job_id, work)
         item = only_item(filled, ticket)
@@ -149,11 +149,11 @@ class DescribeARequestThatTwoGatewaysCarryOut:
         second: list[Future[AcceptedJob]] = []
 
         def meanwhile(*_: object) -> None:
-            second.append(pool.submit(accept, batch, filled.use, ring=lambda _: None))
+            second.append(pool.submit(accept, batch, filled.use, notify=lambda _: None))
             time.sleep(0.5)  # until it waits for the first one's rows
 
         with ThreadPoolExecutor(1) as pool:
-            first = accept(batch, filled.use, ring=lambda _: None, together_with=meanwhile)
+            first = accept(batch, filled.use, notify=lambda _: None, together_with=meanwhile)
             again = second[0].result(timeout=20)
         assert (first.job_id, first.total, first.due) == (again.job_id, again.total, 2)
         assert again.due == 0

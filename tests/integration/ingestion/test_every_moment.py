@@ -71,7 +71,7 @@ def fatal(names: list[str]) -> list[tuple[int, str]]:
     """
     moments, changed = [], False
     for moment, name in enumerate(names):
-        if name == "ring" or (name == "mysql: commit" and changed) or name == "postgres: commit":  # COPY is not seen
+        if name == "notify" or (name == "mysql: commit" and changed) or name == "postgres: commit":  # COPY is not seen
             moments.append((moment, name))
         if name.startswith("mysql:"):
             changed = name != "mysql: commit" and (changed or ": SELECT" not in name)
@@ -211,12 +211,12 @@ class DescribeTwice:
             corner.ingest(upload("a", texts[0]))
         for expected in (OLD, NEW):
             ticket = roll_back(
-                corner.tenant, corner.namespace, DocumentId("a"), use, request_id="r", ring=lambda ticket: None
+                corner.tenant, corner.namespace, DocumentId("a"), use, request_id="r", notify=lambda ticket: None
             )
             corner.work(ticket)
             assert corner.shown() == {"a": expected}
         with pytest.raises(GenerationNotKept):
             roll_back(
-                corner.tenant, corner.namespace, DocumentId("a"), use, to=1, request_id="r", ring=lambda ticket: None
+                corner.tenant, corner.namespace, DocumentId("a"), use, to=1, request_id="r", notify=lambda ticket: None
             )
         corner.assert_clean()

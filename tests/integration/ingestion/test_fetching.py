@@ -47,16 +47,16 @@ def patient(use_alone: Resources, **changes) -> Resources:
 
 @dataclass(eq=False)
 class Fetching(Corner):
-    """A corner whose documents may be at addresses; it counts the bells that were rung for it."""
+    """A corner whose documents may be at addresses; it counts the notifications that were sent for it."""
 
-    bells: int = 0
+    notifications: int = 0
 
-    def ring(self, *_: object) -> None:
-        self.bells += 1
+    def notify(self, *_: object) -> None:
+        self.notifications += 1
 
     def work(self, ticket: AcceptedJob, use: Resources | None = None) -> None:
         """Until nothing is due and nothing is being fetched."""
-        while ingest_batch(self.tenant, ticket.job_id, self.use, ring=self.ring) or not self._all_fetched():
+        while ingest_batch(self.tenant, ticket.job_id, self.use, notify=self.notify) or not self._all_fetched():
             pass
 
     def _all_fetched(self) -> bool:
@@ -115,10 +115,10 @@ class DescribeAFetchedDocument:
         corner.execute(f"UPDATE generations SET body_bytes = {size} WHERE tenant_id = :tenant")
         named = (corner.tenant, corner.namespace)
         changes = DocumentChanges(add_tags=("五金",))
-        changed = reingest(*named, [DocumentId("d")], changes, corner.use, request_id="r", ring=corner.ring)
+        changed = reingest(*named, [DocumentId("d")], changes, corner.use, request_id="r", notify=corner.notify)
         assert changed is not None
         corner.work(changed)
-        back = roll_back(*named, DocumentId("d"), corner.use, request_id="r", ring=corner.ring)
+        back = roll_back(*named, DocumentId("d"), corner.use, request_id="r", notify=corner.notify)
         assert back is not None
         corner.work(back)
         for ticket in (changed, back):
@@ -128,10 +128,10 @@ class DescribeAFetchedDocument:
     def it_is_not_fetched_again_once_it_has_come(self, corner, web):
         web.pages["/"] = page(b"The grey owl.", media_type="text/plain")
         ticket = corner.accept(at(web.url()))
-        assert ingest_batch(corner.tenant, ticket.job_id, corner.use, ring=corner.ring) == 1
+        assert ingest_batch(corner.tenant, ticket.job_id, corner.use, notify=corner.notify) == 1
         assert corner.use.fetches.wait(10)
         assert corner.items(ticket)["d"].status == "queued"
-        assert corner.bells == 1
+        assert corner.notifications == 1
         web.pages["/"] = page(b"gone", status=500)
         corner.work(ticket)
         assert corner.items(ticket)["d"].status == "succeeded"
@@ -206,7 +206,7 @@ class DescribeManyAtOnce:
         began = time.monotonic()
         done: dict[str | None, float] = {}
         while len(done) < 10 and time.monotonic() - began < 15:
-            ingest_batch(corner.tenant, ticket.job_id, corner.use, ring=corner.ring)
+            ingest_batch(corner.tenant, ticket.job_id, corner.use, notify=corner.notify)
             for name, item in corner.items(ticket).items():
                 if item.status == "succeeded":
                     done.setdefault(name, time.monotonic() - began)
@@ -220,7 +220,7 @@ class DescribeManyAtOnce:
         corner.use = patient(corner.use, ingest_lease_s=1.0)
         web.pages["/"] = slow(2.5, page(b"The grey owl.", media_type="text/plain"))
         ticket = corner.accept(at(web.url()))
-        ingest_batch(corner.tenant, ticket.job_id, corner.use, ring=corner.ring)
+        ingest_batch(corner.tenant, ticket.job_id, corner.use, notify=corner.notify)
         ends = time.monotonic() + 2.0
         while time.monotonic() < ends:
             overdue = corner.execute(
@@ -240,12 +240,12 @@ class DescribeManyAtOnce:
 
         web.pages["/"] = hanging
         ticket = corner.accept(*(at(web.url(), f"d{number}") for number in range(30)))
-        while ingest_batch(corner.tenant, ticket.job_id, corner.use, ring=corner.ring):
+        while ingest_batch(corner.tenant, ticket.job_id, corner.use, notify=corner.notify):
             pass
         assert corner.use.fetches.room(corner.tenant) == 0
         assert corner.use.fetches.room(TenantId("another")) == 4
         text_job = corner.accept(written("text"))
-        assert ingest_batch(corner.tenant, text_job.job_id, corner.use, ring=corner.ring) == 1
+        assert ingest_batch(corner.tenant, text_job.job_id, corner.use, notify=corner.notify) == 1
         assert corner.items(text_job)["text"].status == "succeeded"
         cancel(corner.tenant, ticket.job_id, corner.use)
         ready.set()
@@ -256,7 +256,7 @@ class DescribeManyAtOnce:
     def it_keeps_nothing_of_what_was_cancelled_meanwhile(self, corner, web):
         web.pages["/"] = slow(0.5, page(b"The grey owl.", media_type="text/plain"))
         ticket = corner.accept(at(web.url()))
-        ingest_batch(corner.tenant, ticket.job_id, corner.use, ring=corner.ring)
+        ingest_batch(corner.tenant, ticket.job_id, corner.use, notify=corner.notify)
         cancel(corner.tenant, ticket.job_id, corner.use)
         corner.work(ticket)
         assert corner.items(ticket)["d"].status == "cancelled"
@@ -277,6 +277,6 @@ class DescribeManyAtOnce:
         assert corner.items(ticket)["d"].status == "succeeded"
         # The first one comes back from the dead: what it brings is not kept.
         corner.execute("UPDATE payloads SET to_fetch = 1 WHERE tenant_id = :tenant")
-        assert start_fetches(corner.tenant, claims.items, corner.use, ring=corner.ring) == []
+        assert start_fetches(corner.tenant, claims.items, corner.use, notify=corner.notify) == []
         assert corner.use.fetches.wait(10)
         assert corner.execute("SELECT to_fetch FROM payloads WHERE tenant_id = :tenant") == [(1,)]

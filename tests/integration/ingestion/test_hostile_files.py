@@ -54,7 +54,7 @@ def it_parks_each_hostile_document_and_shows_every_good_one(
     ticket = submit(strict, tenant, uploads, namespace)
     ends = time.monotonic() + 240
     while True:  # on a busy host a parser may not come up in time: then its document is due again in a second
-        ingest_batch(tenant, ticket.job_id, strict, ring=lambda *_: None)
+        ingest_batch(tenant, ticket.job_id, strict, notify=lambda *_: None)
         job, items = job_of(strict, ticket), items_of(strict, ticket)
         if job.finished_at is not None or time.monotonic() > ends:
             break

@@ -59,7 +59,7 @@ class DescribeBatchesAtOnce:
 
         with ThreadPoolExecutor(batches) as pool:
             assert list(pool.map(one, range(batches))) == [len(names)] * batches
-        while ingest_next(corner.use, ring=lambda *_: None):
+        while ingest_next(corner.use, notify=lambda *_: None):
             pass
         texts = [text for found in corner.shown().values() for text in found]
         assert sorted(texts) == sorted(f"{name} of {number}" for name in names for number in range(batches))

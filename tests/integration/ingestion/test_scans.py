@@ -38,7 +38,7 @@ def reading(use: Resources, monkeypatch: pytest.MonkeyPatch) -> Iterator[Resourc
 def _ingest(use: Resources, tenant: TenantId, namespace: Namespace, body: bytes, name: str = "scan"):
     ticket = submit(use, tenant, [upload(name, body, media_type=PDF, source_uri=f"{name}.pdf")], namespace)
     for _ in range(20):
-        ingest_batch(tenant, ticket.job_id, use, ring=lambda *_: None)
+        ingest_batch(tenant, ticket.job_id, use, notify=lambda *_: None)
         if job_of(use, ticket).finished_at is not None:
             break
     [item] = items_of(use, ticket)
@@ -68,10 +68,10 @@ def it_hands_the_rest_of_a_long_batch_to_the_next_one(use, tenant, namespace, mo
     monkeypatch.setattr(prepare, "_LONGEST_BATCH_S", 0.0)
     uploads = [upload(f"d{number}", b"%d foxes" % number, media_type="text/plain") for number in range(3)]
     ticket = submit(use, tenant, uploads, namespace)
-    ingest_batch(tenant, ticket.job_id, use, ring=lambda *_: None)
+    ingest_batch(tenant, ticket.job_id, use, notify=lambda *_: None)
     assert [item.status for item in items_of(use, ticket)] == ["succeeded", "queued", "queued"]
     for _ in range(2):
-        ingest_batch(tenant, ticket.job_id, use, ring=lambda *_: None)
+        ingest_batch(tenant, ticket.job_id, use, notify=lambda *_: None)
     job = job_of(use, ticket)
     assert (job.succeeded, job.failed) == (3, 0)
     assert all(item.attempts == 1 for item in items_of(use, ticket))

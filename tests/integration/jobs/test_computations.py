@@ -147,7 +147,7 @@ class DescribeABook:
         }
         parameters |= {"on_conflict": "replace", "dry_run": False, "job_id": str(uuid.uuid4())}
         for _ in range(2):  # as two computations too: somebody sent the same request again
-            performer = partial(import_book, ring=lambda _: None)
+            performer = partial(import_book, notify=lambda _: None)
             found, _ = carried_out(asked(tenant, ComputationKind.BOOK, parameters, body), use, performer)
             assert found.about == {"job_id": parameters["job_id"], "refused": None}
         with unit_of_work(use.mysql) as work:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.own_databases
 
 
 def nobody(*_: object) -> None:
-    """Nobody hears the bell; the tests call the flow themselves."""
+    """Nobody hears the notification; the tests call the flow themselves."""
 
 
 def documents(count: int) -> list:
@@ -93,15 +93,15 @@ class DescribeCancelling:
 class DescribePausing:
     def it_lets_nothing_be_taken_until_it_is_resumed(self, corner, use):
         ticket = corner.accept(*documents(2))
-        rung: list[object] = []
+        notified: list[object] = []
         steer_jobs.pause(corner.tenant, ticket.job_id, use)
         steer_jobs.pause(corner.tenant, ticket.job_id, use)
-        assert ingest_batch(corner.tenant, ticket.job_id, use, ring=nobody) == 0
+        assert ingest_batch(corner.tenant, ticket.job_id, use, notify=nobody) == 0
         job = corner.job(ticket)
         assert (job.status, job.waiting_reason) == ("queued", "paused")
         assert job.paused_at is not None
-        steer_jobs.resume(corner.tenant, ticket.job_id, use, ring=lambda *who: rung.append(who))
-        assert rung == [(corner.tenant, ticket.job_id)]
+        steer_jobs.resume(corner.tenant, ticket.job_id, use, notify=lambda *who: notified.append(who))
+        assert notified == [(corner.tenant, ticket.job_id)]
         corner.work(ticket)
         assert corner.job(ticket).status == "succeeded"
 
@@ -135,7 +135,7 @@ class DescribeDeadLetters:
         corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
         assert corner.job(ticket).failed == 3
         replayed = steer_jobs.replay_selected(
-            corner.tenant, DeadLetterFilter(reason=FailureReason.GAVE_UP), use, ring=nobody
+            corner.tenant, DeadLetterFilter(reason=FailureReason.GAVE_UP), use, notify=nobody
         )
         job = corner.job(ticket)
         assert (replayed, job.failed, job.status, job.finished_at) == (3, 0, "queued", None)
@@ -150,7 +150,7 @@ class DescribeDeadLetters:
         corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
         corner.ingest(upload("d", "new"))
         assert letters(corner) == []
-        assert steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody) == 1
+        assert steer_jobs.retry(corner.tenant, ticket.job_id, use, notify=nobody) == 1
         corner.make_due()
         corner.work(ticket)
         assert corner.shown() == {"d": ["new"]}
@@ -174,7 +174,7 @@ class DescribeDeadLetters:
             assert not DeadLetters(work.connection, corner.tenant).drop(LedgerPosition.from_id(letter.id))
         assert (letters(corner), corner.rows("payloads"), corner.job(ticket).failed) == ([], 0, 1)
         with pytest.raises(steer_jobs.WrongJobState):
-            steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody)
+            steer_jobs.retry(corner.tenant, ticket.job_id, use, notify=nobody)
 
     def it_keeps_only_the_latest_of_a_documents_uploads_without_bytes(self, corner, use):
         for body in ("first 一", "second 二", "third 三"):
@@ -190,8 +190,8 @@ class DescribeDeadLetters:
         ticket = corner.accept(*documents(1))
         corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
         monkeypatch.setattr(steer_jobs, "drop_retired", nobody)
-        assert steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody) == 1
-        assert ingest_batch(corner.tenant, ticket.job_id, use, ring=nobody) == 0
+        assert steer_jobs.retry(corner.tenant, ticket.job_id, use, notify=nobody) == 1
+        assert ingest_batch(corner.tenant, ticket.job_id, use, notify=nobody) == 0
         corner.make_due()
         corner.work(ticket)
         assert corner.job(ticket).status == "succeeded"

@@ -94,16 +94,16 @@ class DescribeALongDocumentWithoutAWorkerOfItsQueue:
         for beat in beats:
             use.heartbeats.beat(beat)
         try:
-            rung = []
-            sweep(use, ring=lambda *who: rung.append(who))
-            assert [queue for tenant, _, queue in rung if tenant == tenants[0]] == (
+            notified = []
+            sweep(use, notify=lambda *who: notified.append(who))
+            assert [queue for tenant, _, queue in notified if tenant == tenants[0]] == (
                 ["ingest"] if documents else ["long"]
             )
-            assert ingest_next(use, ring=lambda *_: None) == documents
+            assert ingest_next(use, notify=lambda *_: None) == documents
         finally:
             for beat in beats:
                 use.heartbeats.withdraw(beat.worker_id)
-        ingest_next(use, ring=lambda *_: None, queue=IngestQueue.LONG)
+        ingest_next(use, notify=lambda *_: None, queue=IngestQueue.LONG)
 
 
 class DescribeALongBacklog:
@@ -118,21 +118,21 @@ class DescribeALongBacklog:
     def it_is_not_read_to_take_a_batch(self, use, tenants, backlog):
         send(use, tenants[1], 1)
         assert rows_read(use, turns) < 2 * self.JOBS  # nine for each job where all are sorted
-        assert {ingest_next(use, ring=lambda *_: None) for _ in range(2)} == {1}
+        assert {ingest_next(use, notify=lambda *_: None) for _ in range(2)} == {1}
         assert {waiting.tenant_id for waiting in _turns_of(use)} == {backlog}
 
     @pytest.mark.thorough
-    def it_gets_a_few_bells_from_the_sweeper_and_not_one_for_each_job(self, use, backlog):
-        rung = []
-        sweep(use, ring=lambda *who: rung.append(who))
-        assert 10 <= sum(who[0] == backlog for who in rung) <= 40
+    def it_gets_a_few_notifications_from_the_sweeper_and_not_one_for_each_job(self, use, backlog):
+        notified = []
+        sweep(use, notify=lambda *who: notified.append(who))
+        assert 10 <= sum(who[0] == backlog for who in notified) <= 40
 
     @pytest.mark.thorough
-    def it_ends_although_every_bell_but_one_is_lost(self, use, backlog):
-        bells = [backlog]
-        while bells:
-            bells.pop()
-            ingest_next(use, ring=lambda *who: bells.append(who))
+    def it_ends_although_every_notification_but_one_is_lost(self, use, backlog):
+        notifications = [backlog]
+        while notifications:
+            notifications.pop()
+            ingest_next(use, notify=lambda *who: notifications.append(who))
         assert count_of(use, backlog, "succeeded") == self.JOBS
 
 
@@ -151,38 +151,38 @@ class DescribeTurns:
     def it_serves_a_small_job_before_the_next_batch_of_a_large_one(self, use, tenants):
         large, small, _ = tenants
         much = send(use, large, 150)
-        assert ingest_next(use, ring=lambda *_: None) == 64
+        assert ingest_next(use, notify=lambda *_: None) == 64
         one = send(use, small, 1)
-        assert ingest_next(use, ring=lambda *_: None) == 1
+        assert ingest_next(use, notify=lambda *_: None) == 1
         assert (served(use, one), served(use, much)) == (1, 64)
 
     def it_takes_smaller_batches_while_others_wait(self, use, tenants):
         send(use, tenants[0], 100)
         send(use, tenants[1], 100)
-        assert [ingest_next(use, ring=lambda *_: None) for _ in range(2)] == [16, 16]
+        assert [ingest_next(use, notify=lambda *_: None) for _ in range(2)] == [16, 16]
 
     def it_goes_round_the_tenants_and_the_jobs_of_each(self, use, tenants):
         few = sharing(use, ingest_batch_documents=4)
         tickets = [(tenant, send(use, tenant, 6, prefix=prefix)) for tenant in tenants for prefix in ("a", "b")]
         for _ in range(6):
-            assert ingest_next(few, ring=lambda *_: None) == 1
+            assert ingest_next(few, notify=lambda *_: None) == 1
         assert [served(use, ticket) for tenant, ticket in tickets] == [1] * 6
 
-    def it_passes_the_bell_on_after_the_batch_and_only_while_there_is_work(self, use, tenants):
+    def it_passes_the_notification_on_after_the_batch_and_only_while_there_is_work(self, use, tenants):
         send(use, tenants[0], 70)
-        rung = []
-        assert ingest_next(use, ring=lambda *who: rung.append(who)) == 64
-        assert [who[0] for who in rung] == [tenants[0]]
-        assert ingest_next(use, ring=lambda *who: rung.append(who)) == 6
-        assert len(rung) == 1
-        assert ingest_next(use, ring=lambda *who: rung.append(who)) == 0
-        assert len(rung) == 1
+        notified = []
+        assert ingest_next(use, notify=lambda *who: notified.append(who)) == 64
+        assert [who[0] for who in notified] == [tenants[0]]
+        assert ingest_next(use, notify=lambda *who: notified.append(who)) == 6
+        assert len(notified) == 1
+        assert ingest_next(use, notify=lambda *who: notified.append(who)) == 0
+        assert len(notified) == 1
 
     @pytest.mark.thorough
     def it_serves_another_tenant_although_one_has_hundreds_of_jobs(self, use, tenants):
         busy, other, _ = tenants
         send(use, other, 1)
-        assert ingest_next(use, ring=lambda *_: None) == 1  # so that the other's turn comes later
+        assert ingest_next(use, notify=lambda *_: None) == 1  # so that the other's turn comes later
         for number in range(201):
             send(use, busy, 1, prefix=f"job-{number}-")
         waiting = send(use, other, 1, prefix="next")
@@ -196,22 +196,22 @@ class DescribeTurns:
         ticket = send(use, tenants[0], 20)
         first, second = (take(tenants[0], ticket.job_id, capped) for _ in range(2))
         assert take(tenants[0], ticket.job_id, capped) is None
-        assert ingest_next(capped, ring=lambda *_: None) == 0
+        assert ingest_next(capped, notify=lambda *_: None) == 0
         other = send(use, tenants[1], 1)
-        assert ingest_next(capped, ring=lambda *_: None) == 1
+        assert ingest_next(capped, notify=lambda *_: None) == 1
         assert served(use, other) == 1
         with unit_of_work(use.mysql) as work:
             ledger = Ledger(work.connection, tenants[0])
             ledger.hold([*first.items, *second.items])
             ledger.put_back(first.items, delay_s=0, code="test", detail="test")
-        assert ingest_next(capped, ring=lambda *_: None) == 3
+        assert ingest_next(capped, notify=lambda *_: None) == 3
 
 
 class DescribeQuotas:
     def it_refuses_more_when_there_are_enough_chunks(self, use, tenants):
         small = sharing(use, quota_chunks=2)
         send(small, tenants[0], 2)
-        while ingest_next(use, ring=lambda *_: None):
+        while ingest_next(use, notify=lambda *_: None):
             pass
         with pytest.raises(QuotaExceeded):
             send(small, tenants[0], 1)
@@ -233,7 +233,7 @@ def _seconds_until_shown(use, tenant: TenantId, *, by_itself: bool = False) -> f
     began = time.monotonic()
     one = send(use, tenant, 1)
     if not by_itself:
-        ingest_next(use, ring=lambda *_: None)
+        ingest_next(use, notify=lambda *_: None)
     while not served(use, one) and time.monotonic() - began < 30:
         time.sleep(0.05)
     return time.monotonic() - began
@@ -242,7 +242,7 @@ def _seconds_until_shown(use, tenant: TenantId, *, by_itself: bool = False) -> f
 def _work_until(done: threading.Event, use: Resources, queue: IngestQueue) -> None:
     """Be the only worker of a queue."""
     while not done.is_set():
-        if not ingest_next(use, ring=lambda *_: None, queue=queue):
+        if not ingest_next(use, notify=lambda *_: None, queue=queue):
             time.sleep(0.05)
 
 
@@ -333,18 +333,18 @@ class DescribeALongDocument:
 
     def it_leaves_its_batch_and_ends_in_the_queue_of_long_documents(self, use, tenants, slow, long):
         large = submit(slow, tenants[0], [long, upload("short", "The kettle boils.")])
-        ingest_next(slow, ring=lambda *_: None)  # nobody else waits: it takes its time
+        ingest_next(slow, notify=lambda *_: None)  # nobody else waits: it takes its time
         assert {item.status for item in items_of(use, large)} == {"succeeded"}
         send(use, tenants[2], 1, prefix="before")
-        ingest_next(use, ring=lambda *_: None)  # so that its turn comes later
+        ingest_next(use, notify=lambda *_: None)  # so that its turn comes later
         again = submit(slow, tenants[1], [long, upload("short", "The kettle boils.")])
         send(use, tenants[2], 1)
-        rung: list[tuple[object, ...]] = []
-        assert ingest_next(slow, ring=lambda *who: rung.append(who)) == 2
+        notified: list[tuple[object, ...]] = []
+        assert ingest_next(slow, notify=lambda *who: notified.append(who)) == 2
         assert _queues(use, tenants[1])[0] == ("long", "queued", 0, "ingest_crowded")
-        assert (tenants[1], again.job_id, IngestQueue.LONG) in rung
-        assert ingest_next(slow, ring=lambda *_: None, queue=IngestQueue.LONG) == 1
-        while ingest_next(slow, ring=lambda *_: None):
+        assert (tenants[1], again.job_id, IngestQueue.LONG) in notified
+        assert ingest_next(slow, notify=lambda *_: None, queue=IngestQueue.LONG) == 1
+        while ingest_next(slow, notify=lambda *_: None):
             pass
         assert [(item.status, item.code, item.attempts) for item in items_of(use, again)] == [
             ("succeeded", None, 1)
@@ -370,7 +370,7 @@ class DescribeALongDocument:
             served.append((batch.tenant_id, len(batch.claims)))
             send(use, tenants[0], 1, prefix=f"short-{len(served)}-")
             ingest_next(
-                use, ring=lambda *_: None
+                use, notify=lambda *_: None
             )  # a tenant that always has short ones loses no turn with its long ones
         assert served == [(tenants[0], 1), (tenants[1], 1)] * 3 or served == [(tenants[1], 1), (tenants[0], 1)] * 3
 
@@ -380,18 +380,18 @@ class DescribeALongDocument:
         turn.leave(long=take(tenants[0], ticket.job_id, use).items)
         assert take_next(use, queue=IngestQueue.LONG) is not None
         in_mysql(use, "UPDATE job_items SET lease_until = '2000-01-01' WHERE tenant_id = :tenant", tenant=tenants[0])
-        rung: list[tuple[object, ...]] = []
-        sweep(use, ring=lambda *who: rung.append(who))
-        assert (tenants[0], ticket.job_id, IngestQueue.LONG) in rung
+        notified: list[tuple[object, ...]] = []
+        sweep(use, notify=lambda *who: notified.append(who))
+        assert (tenants[0], ticket.job_id, IngestQueue.LONG) in notified
         assert _queues(use, tenants[0]) == [("long", "queued", 1, "worker_lost")]
-        assert ingest_next(use, ring=lambda *_: None, queue=IngestQueue.LONG) == 1
+        assert ingest_next(use, notify=lambda *_: None, queue=IngestQueue.LONG) == 1
         assert served(use, ticket) == 1
 
     def it_is_left_to_whoever_holds_it_by_now(self, use, tenants):
         ticket = send(use, tenants[0], 1)
         earlier = take(tenants[0], ticket.job_id, use).items
         in_mysql(use, "UPDATE job_items SET lease_until = '2000-01-01' WHERE tenant_id = :tenant", tenant=tenants[0])
-        sweep(use, ring=lambda *_: None)
+        sweep(use, notify=lambda *_: None)
         take(tenants[0], ticket.job_id, use)
         Turn(tenants[0], use, lambda *_: None, IngestQueue.INGEST).leave(long=earlier)
         assert [row[:2] for row in _queues(use, tenants[0])] == [("ingest", "running")]

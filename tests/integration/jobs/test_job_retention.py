@@ -26,7 +26,7 @@ KEPT_DAYS = 90
 
 
 def nobody(*_: object) -> None:
-    """Ring no bell."""
+    """Notify nobody."""
 
 
 def age(corner: Corner, *job_ids: str, days: int = KEPT_DAYS + 1) -> None:
@@ -107,7 +107,7 @@ class DescribeJobs:
         ticket = corner.accept(upload("a", "tea"))
         steer_jobs.cancel(corner.tenant, ticket.job_id, use)
         age(corner, ticket.job_id)
-        steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody)
+        steer_jobs.retry(corner.tenant, ticket.job_id, use, notify=nobody)
         assert prune(corner) == 0
         corner.work(ticket)
         assert corner.shown().keys() == {"a"}
@@ -123,7 +123,7 @@ class DescribeJobs:
         def retried() -> bool:
             start.wait()
             try:
-                return steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody) == 40
+                return steer_jobs.retry(corner.tenant, ticket.job_id, use, notify=nobody) == 40
             except (steer_jobs.NoSuchJob, steer_jobs.WrongJobState):
                 return False
 

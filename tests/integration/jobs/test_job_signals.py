@@ -33,7 +33,7 @@ def failures(corner: Corner, ticket, after: FailurePosition = BEGINNING, limit: 
 
 
 def nobody(*_: object) -> None:
-    """Nobody hears the bell; the tests call the flow themselves."""
+    """Nobody hears the notification; the tests call the flow themselves."""
 
 
 class DescribeSnapshots:
@@ -44,7 +44,7 @@ class DescribeSnapshots:
             assert (seen.status, seen.total, dict(seen.stages)) == (job.status, job.total, job.stages)
             assert seen.items[ItemState.SUCCEEDED] == job.succeeded
             assert (seen.chunks, seen.finished_at) == (job.chunks, job.finished_at)
-            ingest_batch(corner.tenant, ticket.job_id, use, ring=nobody)
+            ingest_batch(corner.tenant, ticket.job_id, use, notify=nobody)
         last = snapshot(corner, ticket)
         assert dict(last.stages) == {"accepted": 71, "parse": 70, "chunk": 70, "embed": 70, "publish": 70}
         assert (last.ended, last.status) == (71, "partly_failed")
@@ -74,11 +74,11 @@ class DescribeSnapshots:
         seen = [fingerprint()]
         assert fingerprint() == seen[-1]
         for step in (
-            lambda: ingest_batch(corner.tenant, ticket.job_id, use, ring=nobody),
+            lambda: ingest_batch(corner.tenant, ticket.job_id, use, notify=nobody),
             lambda: steer_jobs.pause(corner.tenant, ticket.job_id, use),
-            lambda: steer_jobs.resume(corner.tenant, ticket.job_id, use, ring=nobody),
+            lambda: steer_jobs.resume(corner.tenant, ticket.job_id, use, notify=nobody),
             lambda: steer_jobs.cancel(corner.tenant, ticket.job_id, use),
-            lambda: steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody),
+            lambda: steer_jobs.retry(corner.tenant, ticket.job_id, use, notify=nobody),
         ):
             step()
             assert fingerprint() not in seen

@@ -41,7 +41,7 @@ def claims(corner, namespace) -> tuple[ItemClaim, ...]:
         for name in "abc"
     )
     batch = Batch(tenant_id=corner.tenant, namespace=namespace, request_id="r", entries=uploads, on_conflict="replace")
-    taken = take(corner.tenant, accept(batch, corner.use, ring=lambda ticket: None).job_id, corner.use)
+    taken = take(corner.tenant, accept(batch, corner.use, notify=lambda ticket: None).job_id, corner.use)
     assert taken is not None
     return taken.items
 

@@ -1,5 +1,5 @@
-"""A document that ends every worker which works on it: the others of its job, and the end of its own item. A bell that no
-worker can hear."""
+"""A document that ends every worker which works on it: the others of its job, and the end of its own item. A notification
+that no worker can hear."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class DescribeADocumentThatNoWorkerSurvives:
             names = [claim.generation.document_id for claim in claims.items]
             survived = claims.items[0].attempts > ATTEMPTS
             if survived or "deadly" not in names:
-                ingest_claims(corner.tenant, claims.items, corner.use, ring=lambda *_: None)
+                ingest_claims(corner.tenant, claims.items, corner.use, notify=lambda *_: None)
             else:
                 corner.make_due()  # the worker is gone, and its lease runs out
         assert corner.shown() == {name: [text] for name, text in TEXTS.items() if name != "deadly"}
@@ -59,15 +59,15 @@ class DescribeADocumentThatNoWorkerSurvives:
 
 
 class DescribeABellThatTheBrokerDidNotTake:
-    def it_is_rung_by_the_next_sweep_and_then_not_for_some_seconds(self, corner):
+    def it_is_notified_by_the_next_sweep_and_then_not_for_some_seconds(self, corner):
         ticket = corner.accept(upload("a", "A pump"))
         taken: list[bool] = []
 
-        def ring(_tenant: TenantId, job_id: JobId, _queue: IngestQueue) -> bool:
+        def notify(_tenant: TenantId, job_id: JobId, _queue: IngestQueue) -> bool:
             if job_id == ticket.job_id:
                 taken.append(bool(taken))
             return bool(taken) and taken[-1]
 
         for _ in range(4):
-            sweep(corner.use, ring=ring)
+            sweep(corner.use, notify=notify)
         assert taken == [False, True]

@@ -28,7 +28,7 @@ def tenants(use_alone):
 
 
 def turn(use) -> int:
-    return ingest_next(use, ring=lambda *_: None)
+    return ingest_next(use, notify=lambda *_: None)
 
 
 class DescribeThePriorityOfAJob:

@@ -214,7 +214,7 @@ class DescribeChanges:
         corner.ingest(upload("hares", "Storks stand on one leg."))
         host.catch_up()
         ticket = roll_back(
-            corner.tenant, corner.namespace, DocumentId("hares"), corner.use, request_id="r", ring=lambda _: None
+            corner.tenant, corner.namespace, DocumentId("hares"), corner.use, request_id="r", notify=lambda _: None
         )
         assert ticket is not None
         corner.work(ticket)

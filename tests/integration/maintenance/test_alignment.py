@@ -193,7 +193,7 @@ class DescribeWhatIsOnItsWay:
 
         dying = sharing(use, embedder=Dying())
         with pytest.raises(Stop):
-            ingest_batch(corner.tenant, ticket.job_id, dying, ring=lambda *_: None)
+            ingest_batch(corner.tenant, ticket.job_id, dying, notify=lambda *_: None)
         found = verify(corner.tenant, None, use, repair=True)
         assert (found.missing, found.orphaned, found.leftover, found.repaired) == (0, 0, 0, 0)
         corner.make_due()

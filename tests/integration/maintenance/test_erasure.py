@@ -331,6 +331,6 @@ class DescribeATenant:
         erase_tenant(corner.tenant, use)
         corner.work(ticket)
         left = erasure_store.left_over(use.mysql, use.postgres, use.redis, corner.tenant)
-        assert set(left) <= {"mysql.ingest_turns"}  # a bell that was rung before; it holds no content
+        assert set(left) <= {"mysql.ingest_turns"}  # a notification that was sent before; it holds no content
         finish_erasures(use)
         assert erasure_store.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}

@@ -27,7 +27,7 @@ def it_renews_terms_although_postgresql_is_away(use, tenant, namespace):
     in_mysql(use, "UPDATE generations SET terms_version = 1")
     away = Resources(moved(use.settings, postgres=postgres_url(use.settings, port=free_port())))
     with pytest.raises(StoreUnavailable, match="PostgreSQL"):
-        sweep(away, ring=lambda *_: None)
+        sweep(away, notify=lambda *_: None)
     away.close()
     with unit_of_work(use.mysql) as work:
         assert tenant not in tenants_with_outdated_terms(work.connection)

@@ -64,7 +64,7 @@ class Lost:
 
 def submitted(corner: Corner, *texts: str, **asked: Any) -> AcceptedJob:
     queries = [(f"id-{number}", replace(corner.query(text, **asked), trace=False)) for number, text in enumerate(texts)]
-    return submit_batch(corner.tenant, queries, corner.use, owner="me", request_id="r", ring=lambda *_: None)
+    return submit_batch(corner.tenant, queries, corner.use, owner="me", request_id="r", notify=lambda *_: None)
 
 
 def worked(corner: Corner, ticket: AcceptedJob, channels: Any, use: Resources | None = None) -> int:
@@ -194,7 +194,7 @@ class DescribeWhatIsAway:
             corner.make_due()
         (item,) = items_of(corner.use, ticket)
         assert (item.status, item.code) == ("failed", "retrieval_unavailable")
-        steer_jobs.retry(corner.tenant, ticket.job_id, corner.use, ring=lambda *_: None)
+        steer_jobs.retry(corner.tenant, ticket.job_id, corner.use, notify=lambda *_: None)
         corner.use.redis.delete(CIRCUITS)
         later = Resources(corner.use.settings)
         worked(corner, ticket, make_channels(later), later)
@@ -243,17 +243,17 @@ class DescribeTheEndOfABatch:
 
 
 class DescribeTurns:
-    def it_takes_the_tenants_in_turn_and_rings_for_those_left(self, corner, channels, use_alone):
+    def it_takes_the_tenants_in_turn_and_notifies_for_those_left(self, corner, channels, use_alone):
         first = submitted(corner, *[f"{text} {n}" for n in range(20) for text in QUESTIONS])
-        rung: list[Any] = []
+        notified: list[Any] = []
         other = Corner(use_alone, make_tenant(use_alone)[0], corner.namespace)
         animals(use_alone, other.tenant, Namespace("kb"))
         second = submitted(other, *QUESTIONS)
         for _ in range(2):
-            answer_next(use_alone, channels, use_alone, ring=lambda *bell: rung.append(bell))
+            answer_next(use_alone, channels, use_alone, notify=lambda *notification: notified.append(notification))
         assert other.job(second).status == "succeeded"
         assert 0 < corner.job(first).succeeded < 100
-        assert (corner.tenant, first.job_id, IngestQueue.BATCH) in rung
+        assert (corner.tenant, first.job_id, IngestQueue.BATCH) in notified
         worked(corner, first, channels)
 
     def it_gives_way_while_a_caller_waits_for_an_answer(self, use_alone, tenant):
@@ -279,7 +279,12 @@ class DescribeWhatIsStored:
             document_id=None, code="invalid_query", detail="query 1: /top_k is below 1", pointer="/queries/1/top_k"
         )
         ticket = submit_batch(
-            corner.tenant, [("a", query), (None, refusal)], corner.use, owner="me", request_id="r", ring=lambda *_: None
+            corner.tenant,
+            [("a", query), (None, refusal)],
+            corner.use,
+            owner="me",
+            request_id="r",
+            notify=lambda *_: None,
         )
         (body,) = corner.execute("SELECT body FROM computation_bodies WHERE tenant_id = :tenant AND piece = 0")
         assert read_query(decompressed(body[0])).plan == query.plan

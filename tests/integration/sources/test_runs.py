@@ -220,15 +220,15 @@ class DescribeASchedule:
         write(follower.folder, a_md="Kettles.")
         first = follower.follow().job_id
         follower.corner.execute("UPDATE followed_sources SET next_run_at = '2000-01-01' WHERE tenant_id = :tenant")
-        sweep(follower.corner.use, ring=quiet)
+        sweep(follower.corner.use, notify=quiet)
         assert follower.source().job_id == first
         follower.carry_out(JobId(str(first)))
         follower.corner.execute("UPDATE followed_sources SET next_run_at = '2000-01-01' WHERE tenant_id = :tenant")
-        rung: list[tuple[object, ...]] = []
-        sweep(follower.corner.use, ring=lambda *bell: rung.append(bell))
+        notified: list[tuple[object, ...]] = []
+        sweep(follower.corner.use, notify=lambda *notification: notified.append(notification))
         later = follower.source()
         assert later.job_id != first
-        assert (follower.corner.tenant, later.job_id, IngestQueue.SOURCE) in rung
+        assert (follower.corner.tenant, later.job_id, IngestQueue.SOURCE) in notified
         assert later.next_run_at is not None
 
     def it_begins_none_while_paused(self, follower):
@@ -236,7 +236,7 @@ class DescribeASchedule:
         follower.carry_out(JobId(str(source.job_id)))
         corner = follower.corner
         assert follow_sources.schedule(corner.tenant, corner.namespace, "docs", corner.use, paused=True)
-        sweep(corner.use, ring=quiet)
+        sweep(corner.use, notify=quiet)
         assert follower.source().job_id == source.job_id
         assert follower.source().next_run_at is None
 
@@ -265,7 +265,7 @@ class DescribeARemovedSource:
         job_id = JobId(str(follower.follow().job_id))
         follower.carry_out(job_id)
         later = follow_sources.run_now(
-            follower.corner.tenant, follower.corner.namespace, "docs", follower.corner.use, request_id="r", ring=quiet
+            follower.corner.tenant, follower.corner.namespace, "docs", follower.corner.use, request_id="r", notify=quiet
         )
         removed = follow_sources.remove(
             follower.corner.tenant, follower.corner.namespace, "docs", follower.corner.use, keep_documents=False

@@ -315,7 +315,7 @@ class DescribeTenants:
         follower.follow()
         other = make_tenant(use)[0]
         args = (other, follower.corner.namespace, "docs", follower.corner.use)
-        assert follow_sources.run_now(*args, request_id="r", ring=lambda *_: None) is None
+        assert follow_sources.run_now(*args, request_id="r", notify=lambda *_: None) is None
         assert follow_sources.schedule(*args, paused=True) is False
         assert follow_sources.remove(*args, keep_documents=True) is None or follower.source()
         assert follower.source().next_run_at is not None

@@ -151,10 +151,10 @@ class DescribeAWorkerForQueries:
 
 class DescribeBells:
     def it_leaves_no_more_than_the_workers_need_when_nobody_takes_them(self, settings: Settings):
-        """A flood of small jobs while no worker runs. Each bell serves any tenant."""
+        """A flood of small jobs while no worker runs. Each notification serves any tenant."""
         ringing = (
-            "from workers.dispatch import ring_for\n"
-            "print(all(ring_for(f'tenant-{n % 7}', f'job-{n}') for n in range(400)))"
+            "from workers.dispatch import notify_workers\n"
+            "print(all(notify_workers(f'tenant-{n % 7}', f'job-{n}') for n in range(400)))"
         )
         with redis_of_its_own(settings) as url, closing(redis.Redis.from_url(url)) as client:
             environment = os.environ | {"CHORDWISE_REDIS_URL": url, "CHORDWISE_BROKER_URL": url}

@@ -74,7 +74,7 @@ def states(corner: Corner) -> dict[int, str]:
 
 
 def back(corner: Corner, **options: Any) -> AcceptedJob:
-    options = {"request_id": "r", "ring": lambda ticket: None, **options}
+    options = {"request_id": "r", "notify": lambda ticket: None, **options}
     ticket = roll_back(corner.tenant, corner.namespace, A, corner.use, **options)
     assert ticket is not None
     return ticket

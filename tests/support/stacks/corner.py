@@ -35,14 +35,14 @@ from tests.support.stacks.one_query import ask_in_process
 def submit(
     use: Resources, tenant: TenantId, entries: Sequence[Upload | JobError], namespace: str = "kb", **given: Any
 ) -> AcceptedJob:
-    """Accept documents as one job and ring no bell: the test works on it itself."""
+    """Accept documents as one job and notify nobody: the test works on it itself."""
     batch = Batch(tenant_id=tenant, namespace=Namespace(namespace), request_id="r", entries=entries, **given)
-    return accept(batch, use, ring=lambda ticket: None)
+    return accept(batch, use, notify=lambda ticket: None)
 
 
 def work_off(use: Resources, ticket: AcceptedJob) -> None:
     """Ingest all of a job that is due."""
-    while ingest_batch(ticket.tenant_id, ticket.job_id, use, ring=lambda *_: None):
+    while ingest_batch(ticket.tenant_id, ticket.job_id, use, notify=lambda *_: None):
         pass
 
 
@@ -97,7 +97,7 @@ class Corner:
                 f"UPDATE job_items SET {column} = '2000-01-01' WHERE tenant_id = :tenant AND state = :state",
                 state=state,
             )
-        sweep(self.use, ring=lambda *_: None)
+        sweep(self.use, notify=lambda *_: None)
 
     def shown(self) -> dict[str, list[str]]:
         """The texts searches may see, by document."""

@@ -19,7 +19,7 @@ from tests.support.stacks.corner import Corner
 
 
 def quiet(*_: object) -> None:
-    """Ring for nobody: the test works on jobs itself."""
+    """Notify nobody: the test works on jobs itself."""
 
 
 @dataclass(eq=False)
@@ -38,7 +38,7 @@ class Follower:
             url or f"file://{self.folder}",
             self.corner.use,
             request_id="r",
-            ring=quiet,
+            notify=quiet,
             **options,
         )
         return self.source()
@@ -57,7 +57,7 @@ class Follower:
             self.source_id,
             self.corner.use,
             request_id="r",
-            ring=quiet,
+            notify=quiet,
             confirm=confirm,
         )
         assert job_id is not None
@@ -69,7 +69,7 @@ class Follower:
         claims = take(self.corner.tenant, job_id, self.corner.use, queue=IngestQueue.SOURCE)
         assert claims is not None
         for claim in claims.items:
-            carry_out_run(self.corner.tenant, claim, use or self.corner.use, ring=quiet, patience=(pause_s, pause_s))
+            carry_out_run(self.corner.tenant, claim, use or self.corner.use, notify=quiet, patience=(pause_s, pause_s))
         self.corner.work(self.ticket(job_id))
 
     def ticket(self, job_id: JobId) -> AcceptedJob:

@@ -53,8 +53,8 @@ class Served:
         def run(use: Resources) -> None:
             while not over.is_set():
                 try:
-                    idle = not ingest_next(use, ring=lambda *_: None)
-                except Unavailable:  # as in a worker: the bell is lost and the sweeper rings again
+                    idle = not ingest_next(use, notify=lambda *_: None)
+                except Unavailable:  # as in a worker: the notification is lost and the sweeper notifies again
                     idle = True
                 if idle:
                     over.wait(0.05)
@@ -67,7 +67,7 @@ class Served:
             for _ in range(int(seconds * 5)):
                 if self.job(ticket).finished_at is not None:
                     break
-                sweep(self.use, ring=lambda *_: None)
+                sweep(self.use, notify=lambda *_: None)
                 over.wait(0.2)
         finally:
             over.set()

@@ -74,7 +74,7 @@ class Accepting(Story):
         "mysql: INSERT INTO payloads",
         "mysql: INSERT INTO job_items",
         "mysql: commit",
-        "ring",
+        "notify",
     )
     during = (OLD,)
 
@@ -85,7 +85,7 @@ class Accepting(Story):
             request_id="r",
             entries=[upload(self.document_id, NEW[0])],
         )
-        accept(batch, self.corner.use, ring=lambda ticket: self.told.pass_by("ring"))
+        accept(batch, self.corner.use, notify=lambda ticket: self.told.pass_by("notify"))
 
     def again(self) -> None:
         """The sender, who got no answer, sends it again; what was accepted the first time is found by the sweeper."""
@@ -144,7 +144,7 @@ class MovingToTheQueueOfLongDocuments(Ingesting):
         if batch is not None and batch.items:
             Turn(tenant, use, lambda *_: None, IngestQueue.INGEST).leave(long=batch.items)
         while (long := take(tenant, job_id, use, queue=IngestQueue.LONG)) is not None and long.items:
-            ingest_claims(tenant, long.items, use, ring=lambda *_: None, queue=IngestQueue.LONG)
+            ingest_claims(tenant, long.items, use, notify=lambda *_: None, queue=IngestQueue.LONG)
 
 
 class Rejecting(Ingesting):
@@ -207,7 +207,7 @@ class DeletingTheLastChunk(Story):
 
 
 class RollingBack(Story):
-    passes = ("mysql: INSERT INTO payloads", "mysql: INSERT INTO generations", "mysql: INSERT INTO job_items", "ring")
+    passes = ("mysql: INSERT INTO payloads", "mysql: INSERT INTO generations", "mysql: INSERT INTO job_items", "notify")
     during = (OLD,)
 
     def begin(self) -> None:
@@ -222,7 +222,7 @@ class RollingBack(Story):
             self.corner.use,
             to=1,
             request_id="r",
-            ring=lambda ticket: self.told.pass_by("ring"),
+            notify=lambda ticket: self.told.pass_by("notify"),
         )
 
     def again(self) -> None:

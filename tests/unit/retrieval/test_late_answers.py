@@ -1,4 +1,4 @@
-"""An answer without Redis that is ready after its caller was told that none came counts as what the caller was told."""
+"""An answer without Redis is late: it is ready after its caller got `failed`, and counts as failed."""
 
 from __future__ import annotations
 

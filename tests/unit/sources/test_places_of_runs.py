@@ -22,4 +22,4 @@ def it_keeps_its_places_while_mysql_is_away():
     away: Any = Away()
     for _ in range(5):  # a process without places would answer False, and never follow a source again
         with pytest.raises(StoreUnavailable):
-            run_next(away, ring=lambda *_: None)
+            run_next(away, notify=lambda *_: None)

@@ -284,17 +284,17 @@ class DescribeBells:
                 said.append(name)
 
         client = Client()
-        bells = JobNotifications(client, clock=lambda: clock[0])
+        notifications = JobNotifications(client, clock=lambda: clock[0])
         for _ in range(4):
-            bells.progressed(TENANT, JOB)
+            notifications.progressed(TENANT, JOB)
         assert len(said) == 4
         client.away = True
         clock[0] += 1
-        bells.progressed(TENANT, JOB)
+        notifications.progressed(TENANT, JOB)
         client.away = False
         clock[0] += 1
-        bells.progressed(TENANT, JOB)
+        notifications.progressed(TENANT, JOB)
         assert len(said) == 4
         clock[0] += 5
-        bells.progressed(TENANT, JOB)
+        notifications.progressed(TENANT, JOB)
         assert len(said) == 5
