@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-import chordwise.cli.screen as screen
 from chordwise.cli.screen import Ticker
 
 
 class DescribeProgressWithoutATerminal:
-    def it_says_each_state_once(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    def it_says_each_state_once(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         seconds = iter(range(100, 200, 3))
-        monkeypatch.setattr(screen.time, "monotonic", lambda: next(seconds))
+        monkeypatch.setattr("time.monotonic", lambda: next(seconds))
         with Ticker() as ticker:
             for done in (0, 0, 0, 49, 49, 177):
                 ticker.show("documents indexed", done, 177)
