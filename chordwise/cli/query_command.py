@@ -265,6 +265,7 @@ def summary(stats: Stats) -> list[tuple[str, str]]:
     lines: list[tuple[str, str]] = []
     if stats.degraded or stats.degradations:
         lines.append(("degraded", "; ".join(map(_degradation, stats.degradations)) or "yes"))
+    lines.extend(("remark", remark) for remark in stats.remarks)
     if stats.hits:
         lines.append(("hits", ", ".join(f"{name} {count}" for name, count in stats.hits.items())))
     if stats.source_share:

@@ -256,7 +256,7 @@ def _cell(value: object) -> Text:
 
 
 class Ticker:
-    """Progress: a bar on a terminal, else a plain line every two seconds, or nothing with --json.
+    """Progress: a bar on a terminal, else a plain line every two seconds while it changes, or nothing with --json.
 
     The bar is on standard error and disappears at the end, so that standard output holds only results.
     """
@@ -266,6 +266,7 @@ class Ticker:
         self._bar: Progress | None = None
         self._task: TaskID | None = None
         self._printed_at = -_PLAIN_EVERY_S
+        self._printed = ""
         if console.is_terminal and not console.is_dumb_terminal:
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -290,8 +291,10 @@ class Ticker:
                 self._task = self._bar.add_task(what, total=total)
             self._bar.update(self._task, description=what, completed=done, total=total)
         elif not as_json() and time.monotonic() - self._printed_at >= _PLAIN_EVERY_S:
-            self._printed_at = time.monotonic()
-            say((f"{done} of {total}" if total is not None else f"{done}") + f" {what}")
+            line = (f"{done} of {total}" if total is not None else f"{done}") + f" {what}"
+            if line != self._printed:
+                say(line)
+            self._printed_at, self._printed = time.monotonic(), line
 
     def show_finished(self, what: str, state: Job | Ingestion) -> None:
         """Show the number of finished documents, failed ones included."""

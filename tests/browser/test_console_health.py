@@ -57,10 +57,10 @@ CHINESE = Words(
     locale="zh-CN",
     good="一切正常",
     silent="网关没有响应",
-    last_answer=r"最后一次响应在 \d+ s前",
+    last_answer=r"最后一次响应在 \d+ 秒前",
     deserted="文档或查询当前不可用：Worker",
     no_worker="没有 Worker 在监听",
-    checked=r"\d+ s前检查",
+    checked=r"\d+ 秒前检查",
     lost_host=r"主机 host-b 已失联（最后上报：.*，\d\s?分钟前），此前承担：答案、网关、召回。",
     frozen=r"主机 .* 上的进程 queries-9@x 已失联（最后上报：.*，\d\s?分钟前），此前承担：召回。",
 )

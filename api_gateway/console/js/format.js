@@ -37,15 +37,14 @@ export function milliseconds(value) {
   return `${new Intl.NumberFormat(locale(), { maximumFractionDigits: value < 10 ? 1 : 0 }).format(value)} ms`;
 }
 
-/** Seconds in the two largest units that matter: 8 s, 3 min 20 s, 2 h 5 min, 4 d 3 h. */
+/** Seconds in the two largest units that matter, in Chinese with its own units: 8 s, 3 min 20 s, 2 h 5 min, 4 d, or 8 秒. */
 export function duration(seconds) {
   if (seconds == null) return NONE;
-  if (seconds < 10) return `${new Intl.NumberFormat(locale(), { maximumFractionDigits: 1 }).format(seconds)} s`;
+  if (seconds < 10) return t("time.s", { count: new Intl.NumberFormat(locale(), { maximumFractionDigits: 1 }).format(seconds) });
   const whole = Math.round(seconds);
-  if (whole < 60) return `${whole} s`;
-  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
-  if (whole < 86400) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
-  return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
+  const parts = [["d", Math.floor(whole / 86400)], ["h", Math.floor(whole / 3600) % 24], ["min", Math.floor(whole / 60) % 60], ["s", whole % 60]];
+  const first = parts.findIndex(([, value]) => value > 0);
+  return parts.slice(first, first + 2).filter(([, value]) => value > 0).map(([unit, value]) => t(`time.${unit}`, { count: value })).join(" ");
 }
 
 export function bytes(value) {

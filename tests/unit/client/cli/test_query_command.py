@@ -188,8 +188,9 @@ class DescribeTheSentence:
 
 
 class DescribeTheSummary:
-    def it_names_losses_first_then_hits_shares_times_and_lift(self):
+    def it_names_losses_first_then_remarks_hits_shares_times_and_lift(self):
         stats = Stats(
+            remarks=("confidence: null, because no passage stands out",),
             hits={"keyword": 20, "semantic": 3},
             source_share={"keyword": 0.4, "semantic": 0.6},
             latency_ms={"total": 31.2, "keyword": 9.84, "fuse": 1.0},
@@ -199,6 +200,7 @@ class DescribeTheSummary:
         )
         assert summary(stats) == [
             ("degraded", "semantic, timeout"),
+            ("remark", "confidence: null, because no passage stands out"),
             ("hits", "keyword 20, semantic 3"),
             ("share", "keyword 40%, semantic 60%"),
             ("time", "31.2 ms (keyword 9.8, fuse 1.0 ms)"),
