@@ -108,7 +108,7 @@ async def add(caller: Writer, body: Json[WebhookRequest]) -> Response:
         made, secret = await caller.gateway.run_calling(flow.add, caller.tenant_id, body.url, events, caller.use)
     except NotAllowed as error:
         errors = [{"pointer": "/url", "detail": str(error)}]
-        raise invalid(errors, code=error.code, detail=f"The URL: {error}.") from None
+        raise invalid(errors, code=error.code, detail=error.sentence) from None
     except flow.TooManyWebhooks as error:
         raise Problem(409, "too_many_webhooks", str(error)) from None
     location = {"Location": f"/v1/webhooks/{made.webhook_id}"}

@@ -60,6 +60,7 @@ def query(
         str | None, Option("--group-by", help="Group by such a field: the best --top-k values, with hits of each.")
     ] = None,
     group_size: Annotated[int | None, Option("--group-size", min=1, help="Hits of a group. Default: 3.")] = None,
+    profile: Annotated[str | None, Option("--profile", help="Use this profile of retrieval.")] = None,
     rerank: Annotated[bool | None, Option("--rerank/--no-rerank", help="Override the profile.")] = None,
     answer: Annotated[bool, Option("--answer", help="Also have a language model answer from the chunks.")] = False,
     trace: Annotated[bool, Option("--trace", help="Also print the trace of the answer.")] = False,
@@ -87,6 +88,7 @@ def query(
         "facets": facets,
         "group_by": group_by,
         "group_size": group_size,
+        "profile": profile,
         "rerank": rerank,
         "highlight": True if file is None else None,
         "trace": trace or None,

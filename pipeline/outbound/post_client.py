@@ -29,6 +29,11 @@ class NotAllowed(Exception):
         super().__init__(message)
         self.code = code
 
+    @property
+    def sentence(self) -> str:
+        """Return the reason as a sentence about the URL."""
+        return f"The URL {self}." if self.code == "invalid_url" else f"The URL cannot be used: {self}."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:

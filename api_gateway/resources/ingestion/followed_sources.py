@@ -77,7 +77,7 @@ async def follow(caller: Writer, sent: Json[SourceRequest]) -> Response:
         )
     except NotAllowed as error:
         errors = [{"pointer": "/url", "detail": str(error)}]
-        raise invalid(errors, code=error.code, detail=f"The URL: {error}.") from None
+        raise invalid(errors, code=error.code, detail=error.sentence) from None
     except flow.TooManyFollowed as error:
         raise Problem(409, "too_many_sources", str(error)) from None
     view = await source_view(caller, Namespace(sent.namespace), source_id)

@@ -123,6 +123,12 @@ class DescribeQueries:
         assert "confidence" in said.splitlines()[0]
         assert "… Green tea is brewed with water of eighty" in said
 
+    @pytest.mark.parametrize("text", ["green tea", "绿茶"])
+    def it_uses_the_profile_that_is_named(self, run, kb, text):
+        answer = run("query", text, "-n", "kb", "--profile", "default", "--json")
+        assert answer["stats"]["profile"] == "default"
+        assert "no-such-profile" in run("query", text, "-n", "kb", "--profile", "no-such-profile", code=1)
+
     @pytest.mark.thorough
     def it_takes_the_first_digits_of_a_job_and_of_a_query(self, run, kb):
         (job,) = run("jobs", "--json")["data"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 
 import pytest
 
@@ -83,6 +84,7 @@ class DescribeTargets:
         with pytest.raises(NotAllowed) as refused:
             checked_url(url)
         assert refused.value.code == "invalid_url"
+        assert re.match(r"The URL (is|must) .+\.$", refused.value.sentence)
 
     @pytest.mark.parametrize(
         "url",
