@@ -69,7 +69,7 @@ def query(
     """Ask a question.
 
     Shows the rank and score of each chunk, the probability that it answers the question, its rank in each channel that
-    found it, its document and the sentence that fits the question best; below that the share of each channel, the
+    found it, its document and the sentence that fits the question best; below that how often each channel is strongest, the
     degradations, and the time of each step. An answer without hits is a success. With --answer, the answer in words of the
     server's language model, as it is written, and the chunks that it cites.
 
@@ -272,7 +272,7 @@ def summary(stats: Stats) -> list[tuple[str, str]]:
         lines.append(("hits", ", ".join(f"{name} {count}" for name, count in stats.hits.items())))
     if stats.source_share:
         shares = (f"{name} {share:.0%}" for name, share in stats.source_share.items())
-        lines.append(("share", ", ".join(shares)))
+        lines.append(("strongest channel", ", ".join(shares)))
     if stats.latency_ms:
         steps = ", ".join(f"{name} {value:.1f}" for name, value in stats.latency_ms.items() if name != "total")
         total = stats.latency_ms.get("total")
