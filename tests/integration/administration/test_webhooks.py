@@ -36,7 +36,7 @@ ENDS = ["job.succeeded", "job.partly_failed", "job.failed", "job.cancelled"]
 
 
 def nobody(*_: object) -> None:
-    """Nobody hears the notification; the tests call the flow themselves."""
+    """Take a notification and do nothing; the tests call the flow themselves."""
 
 
 class Hooked(Corner):

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.own_databases
 
 
 def nobody(*_: object) -> None:
-    """Nobody hears the notification; the tests call the flow themselves."""
+    """Take a notification and do nothing; the tests call the flow themselves."""
 
 
 def documents(count: int) -> list:

@@ -33,7 +33,7 @@ def failures(corner: Corner, ticket, after: FailurePosition = BEGINNING, limit: 
 
 
 def nobody(*_: object) -> None:
-    """Nobody hears the notification; the tests call the flow themselves."""
+    """Take a notification and do nothing; the tests call the flow themselves."""
 
 
 class DescribeSnapshots:
