@@ -214,4 +214,6 @@ def _require_address(url: str, secret: Mapping[str, str], settings: Settings) ->
             require_host(named, permitted=settings.fetch_networks)
     elif not entry_points(group=GROUP, name=parts.scheme):
         known = ", ".join((*_FOLDERS, *_WITH_HOST, *_WITH_BUCKET))
-        raise NotAllowed("invalid_url", f"begins with none of {known}, followed by ://, nor with the scheme of a package")
+        raise NotAllowed(
+            "invalid_url", f"begins with none of {known}, followed by ://, nor with the scheme of a package"
+        )
