@@ -199,7 +199,10 @@ class Gateway:
         return await self.run(lambda: load_configuration(tenant_id, self.quick))
 
     async def _look_up(self, api_key: str) -> Principal | None:
-        return await self.run(principal_of, api_key, self.quick)
+        principal = await self.run(principal_of, api_key, self.quick)
+        if principal is not None:
+            self.spawn(self.configurations.keep(principal.tenant_id))
+        return principal
 
 
 def _broker_redis(settings: Settings) -> redis.Redis | None:

@@ -84,6 +84,11 @@ class StaleCache(Generic[K, V]):
         cached = self._cached.get(key)
         return None if cached is None else cached.value
 
+    def holds_for(self, key: K, seconds: float) -> bool:
+        """Return whether a value is cached that holds for so long if it cannot be read again."""
+        cached = self._cached.get(key)
+        return cached is not None and self._clock() - cached.at + seconds <= STALE_S
+
     async def of(self, key: K, read: Callable[[], Awaitable[V]]) -> V:
         """Return the key's value. Raises the errors of ``read``; Unavailable only if no usable value is cached."""
         cached = self._cached.get(key)
@@ -175,6 +180,12 @@ class Configurations:
         with tolerate_outage(log.warning, "configuration_not_read", tenant_id=tenant_id):
             return await self._cached.of(tenant_id, lambda: self._read(tenant_id))
         return replace(built_in_configuration(), is_known=False)
+
+    async def keep(self, tenant_id: TenantId) -> None:
+        """Read the configuration of a tenant whose key was just verified, unless it holds for minutes: while MySQL is away, no
+        query gets texts without the tenant's rules for personal data."""
+        if not self._cached.holds_for(tenant_id, STALE_S / 2):
+            await self.of(tenant_id)
 
     def forget(self, tenant_id: TenantId) -> None:
         """Drop the cached value after a change; other processes notice within `_PROFILES_S`."""

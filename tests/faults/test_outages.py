@@ -176,6 +176,23 @@ def _counts(stack: OutageStack, before: dict[tuple[str, str], float], *, failed:
         time.sleep(0.3)
 
 
+class DescribeATenantThatHasNotAskedBefore:
+    """The first one here: later tests ask as this tenant."""
+
+    @pytest.mark.parametrize("question", QUESTIONS)
+    def it_gets_texts_while_mysql_is_away_if_its_key_was_used(self, stack, question: str):
+        """Texts of the host's index are withheld without the tenant's rules for personal data."""
+        for _ in range(3):  # the rules are read beside a request
+            assert stack.other.get("/v1/jobs", params={"limit": 1}).status_code == 200
+        stack.break_("mysql", "stopped")
+        try:
+            body = {"query_text": question, "namespaces": [NAMESPACE]}
+            answer = stack.other.post("/v1/rag/query", json=body).json()
+        finally:
+            stack.heal()
+        assert [chunk["document_id"] for chunk in answer["chunks"]][:1] == [QUESTIONS[question]], answer["stats"]
+
+
 BURST = 10  # more than the worker has threads
 
 

@@ -150,6 +150,13 @@ class DescribeStaleCache:
         with pytest.raises(StoreUnavailable):
             await known.of("k", source.read)
 
+    async def it_tells_how_long_a_value_holds(self, known, source):
+        assert not known.holds_for("k", 0.0)
+        await known.of("k", source.read)
+        assert known.holds_for("k", STALE_S)
+        source.now = 1.0
+        assert (known.holds_for("k", STALE_S - 1.0), known.holds_for("k", STALE_S)) == (True, False)
+
     async def it_does_not_hold_on_to_there_being_nothing(self, known, source):
         source.value = None
         assert await known.of("k", source.read) is None
