@@ -364,8 +364,17 @@ class DescribeAnIdempotencyKey:
 
             def halves() -> Iterator[bytes]:
                 yield body[:20]
-                send = partial(stack.client.post, "/v1/documents", headers=headers)
-                eventually(lambda: send(content=b"{").status_code == 409)
+                answers: list[str] = []
+
+                def is_held() -> bool:
+                    answer = stack.client.post("/v1/documents", headers=headers, content=b"{")
+                    answers.append(f"{answer.status_code} {answer.json().get('code')}")
+                    return answer.status_code == 409
+
+                try:
+                    eventually(is_held)
+                except AssertionError:
+                    raise AssertionError(answers[-3:]) from None
                 stack.break_("mysql", "stopped")
                 yield body[20:]
 
