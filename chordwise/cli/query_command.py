@@ -272,7 +272,7 @@ def summary(stats: Stats) -> list[tuple[str, str]]:
         lines.append(("hits", ", ".join(f"{name} {count}" for name, count in stats.hits.items())))
     if stats.source_share:
         shares = (f"{name} {share:.0%}" for name, share in stats.source_share.items())
-        lines.append(("strongest channel", ", ".join(shares)))
+        lines.append(("share", f"{', '.join(shares)} of the hits, by the strongest channel"))
     if stats.latency_ms:
         steps = ", ".join(f"{name} {value:.1f}" for name, value in stats.latency_ms.items() if name != "total")
         total = stats.latency_ms.get("total")

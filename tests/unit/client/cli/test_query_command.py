@@ -202,7 +202,7 @@ class DescribeTheSummary:
             ("degraded", "semantic, timeout"),
             ("remark", "confidence: null, because no passage stands out"),
             ("hits", "keyword 20, semantic 3"),
-            ("strongest channel", "keyword 40%, semantic 60%"),
+            ("share", "keyword 40%, semantic 60% of the hits, by the strongest channel"),
             ("time", "31.2 ms (keyword 9.8, fuse 1.0 ms)"),
             ("rerank lift", "+0.0300"),
         ]
