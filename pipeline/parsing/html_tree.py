@@ -41,7 +41,8 @@ DEEPEST = 100  # levels of elements; deeper tags have no effect, their text stay
 _UNSEEN_STYLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|opacity\s*:\s*0+(?:\.0+)?%?\s*(?:!|;|$)|transform\s*:\s*scale\(0\)"
     r"|(?:left|right|top|text-indent)\s*:\s*-(?:\d{4,}px|\d{3,}r?em)|clip(?:-path)?\s*:\s*(?:rect\((?:0(?:px)?[,\s]*){4}\)|inset\((?:50|100)%\))"
-    r"|(?<![\w-])color\s*:\s*(?:transparent|rgba\((?:\d+\s*,\s*){3}0\))|^(?=.*overflow\s*:\s*hidden)(?:.*[;\s])?height\s*:\s*0"
+    r"|(?<![\w-])color\s*:\s*(?:transparent|rgba\((?:\d+\s*,\s*){3}0\))|^(?=.*overflow\s*:\s*hidden)(?!.*transition)"
+    r"(?:.*[;\s])?(?:max-)?height\s*:\s*0"
     r"(?:px)?\s*(?:;|$)|(?<![\w-])color\s*:\s*([^;\s]+)\s*;(?:[^;]{0,50};){0,9}\s*background(?:-color)?\s*:\s*\1\s*(?:;|$)",
     re.IGNORECASE,
 )
@@ -53,7 +54,10 @@ _SIZE = re.compile(r"font-size\s*:\s*+(?!0+(?:\.0*)?(?:px|pt|em|rem|%)?\s*(?:[!;
 _WHITE = re.compile(r"(?i)(?<![\w-])color\s*+:\s*+(?:white|#(?:f\wf\wf\w|fff)|rgb\((?:25\d[, ]*){3}\))\s*(?:[!;\"']|$)")
 _NO_GROUND = r"none|transparent|white|#fff|inherit|initial|0"  # that white text could stand on
 _GROUND = re.compile(rf"(?i)background(?:-color|-image)?\s*+(?:=|:\s*+(?!{_NO_GROUND}))|bgcolor|stylesheet")
-_MOVES = re.compile(r"(?:animation|transition)[\w-]{0,30}+\s*+:|opacity\s*+:\s*+(?:0?\.\d*[1-9]|[1-9])", re.IGNORECASE)
+_MOVES = re.compile(
+    r"(?:animation|transition)[\w-]{0,30}+\s*+:|opacity\s*+:\s*+(?:0?\.\d*[1-9]|[1-9])|max-height\s*+:\s*+(?!0)",
+    re.IGNORECASE,
+)
 
 
 def set_of(names: str) -> frozenset[str]:

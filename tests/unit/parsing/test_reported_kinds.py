@@ -153,12 +153,25 @@ class DescribeHiddenContent:
         [
             "position:absolute;clip:rect(0,0,0,0)",
             "overflow:hidden;height:0",
+            "max-height:0;overflow:hidden",
             "color:#fff;background-color:#fff",
             "color: transparent",
         ],
     )
     def it_leaves_out_what_a_style_of_a_page_does_not_show(self, style: str):
         assert _parsed(f'<p>Seen 词.</p><p style="{style}">GONE</p>', HTML).text == "Seen 词."
+
+    @pytest.mark.parametrize(
+        ("style", "text"),
+        [
+            (".p{max-height:0;overflow:hidden}", "Fees 费用"),
+            (".p{max-height:0;overflow:hidden;transition:max-height .2s}", "Fees 费用\n\nNone 没有"),
+            (".p{max-height:0;overflow:hidden} .p.open{max-height:40em}", "Fees 费用\n\nNone 没有"),
+        ],
+    )
+    def it_reads_a_panel_without_height_if_something_opens_it(self, style: str, text: str):
+        page = f'<style>{style}</style><p>Fees 费用</p><p class="p">None 没有</p>'
+        assert _parsed(page, HTML).text == text
 
     def it_leaves_out_shapes_beside_a_slide(self):
         presentation = Presentation()
