@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -20,6 +21,7 @@ NOTES = 'import json, os, sys; json.dump([sys.argv[1:], dict(os.environ)], open(
 def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program git that writes down how it is called."""
     noted = tmp_path / "noted.json"
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # as in the process that reads a source
     program = tmp_path / "git"
     program.write_text(f"#!/usr/bin/env python3\n{NOTES.format(str(noted))}\n", encoding="utf-8")
     program.chmod(0o755)
