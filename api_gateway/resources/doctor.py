@@ -25,7 +25,7 @@ from api_gateway.http.route_descriptions import route
 from api_gateway.live.lane import LaneFacts
 from api_gateway.live.readiness import facts_of, own_versions, shares_server
 from api_gateway.resources.route_parts import CurrentGateway
-from chordwise.contract.process import Diagnosis, Finding
+from chordwise.contract.process import REMEDIES, Diagnosis, Finding
 from pipeline.database.clock_skew import distance
 from pipeline.database.engines import redis_errors
 from pipeline.database.redis_checks import broker_location, ping_redis
@@ -85,44 +85,37 @@ def examine(
     return find_causes.fold(findings)
 
 
-def _parts(
-    use: Resources, broker: redis.Redis | None, settings: Settings, app: Celery
-) -> dict[str, tuple[Callable[[], str], str]]:
-    """Return a probe of each server, with the remedy if it does not answer."""
+def _parts(use: Resources, broker: redis.Redis | None, settings: Settings, app: Celery) -> dict[str, Callable[[], str]]:
+    """Return a probe of each server."""
     greet = partial(_greet_broker, app) if broker is None else partial(_write_to, broker, broker_location(settings))
-    parts: dict[str, tuple[Callable[[], str], str]] = {
-        "mysql": (partial(_answers, partial(examine_stores.write_mysql, use)), "CHORDWISE_MYSQL_URL"),
-        "postgres": (partial(_answers, partial(examine_stores.write_postgres, use)), "CHORDWISE_POSTGRES_URL"),
-        "redis": (partial(_write_to, use.quick_redis, REDIS), "CHORDWISE_REDIS_URL"),
-        "broker": (greet, "CHORDWISE_BROKER_URL"),
+    return {
+        "mysql": partial(_answers, partial(examine_stores.write_mysql, use)),
+        "postgres": partial(_answers, partial(examine_stores.write_postgres, use)),
+        "redis": partial(_write_to, use.quick_redis, REDIS),
+        "broker": greet,
     }
-    return parts
 
 
-def examine_parts(parts: Mapping[str, tuple[Callable[[], str], str]]) -> list[CheckResult]:
-    """Ask all parts at the same time, and wait `_PART_S` for each. ``parts``: by name, with the setting of its address."""
-    running = {name: start_call(_examine_part, name, *row) for name, row in parts.items()}
+def examine_parts(parts: Mapping[str, Callable[[], str]]) -> list[CheckResult]:
+    """Ask all parts at the same time, and wait `_PART_S` for each. ``parts``: a probe of each by name."""
+    running = {name: start_call(_examine_part, name, probe) for name, probe in parts.items()}
     answered = wait(running.values(), timeout=_PART_S).done
-    silent = "does not answer"
     return [
-        running[name].result()
-        if running[name] in answered
-        else _unsound(
-            name, f"no answer within {_PART_S:g} s", f"see whether it runs or hangs, and compare {setting}", silent
-        )
-        for name, (_, setting) in parts.items()
+        part.result()
+        if part in answered
+        else _unsound(name, f"no answer within {_PART_S:g} s", REMEDIES[name], "does not answer")
+        for name, part in running.items()
     ]
 
 
-def _examine_part(name: str, probe: Callable[[], str], setting: str) -> CheckResult:
+def _examine_part(name: str, probe: Callable[[], str]) -> CheckResult:
     try:
         return CheckResult(check=name, severity=Severity.OK, detail=probe(), is_part=True)
     except (StoreMisconfigured, StoreFull) as error:  # the sentence has the remedy
         return _unsound(name, str(error), "", find_causes.condition(error))
     except (PipelineError, *_BROKER_ERRORS) as error:
         detail = str(error) if isinstance(error, PipelineError) else type(error).__name__
-        remedy = "" if ";" in detail else f"see whether it runs or hangs, and compare {setting}"
-        return _unsound(name, detail, remedy, find_causes.condition(error))
+        return _unsound(name, detail, "" if ";" in detail else REMEDIES[name], find_causes.condition(error))
 
 
 def _unsound(name: str, detail: str, advice: str, condition: str) -> CheckResult:

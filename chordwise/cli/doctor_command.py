@@ -14,36 +14,24 @@ from chordwise.api.namespaces import Alignment
 from chordwise.cli import screen
 from chordwise.client import Chordwise
 from chordwise.config import Connection, as_operator, discover
-from chordwise.contract.process import Finding
+from chordwise.contract.process import REMEDIES, RESTART, Finding
 from chordwise.errors import ChordwiseError, NotConfigured, ProblemError
 from chordwise.transport import CLIENT_VERSION
 
 _MOMENT_S = 2.0  # older results are shown with their age
 _ORDER = {"failed": 0, "warning": 1, "unknown": 2, "ok": 3}  # what needs a person comes first
 _STYLES = {"ok": "green", "warning": "yellow", "failed": "red"}
-_SERVERS = ("mysql", "postgres", "redis", "broker")
+_SELF_EXPLAINING = ("mysql", "postgres", "redis", "broker", "clocks")  # a sentence with a semicolon names the remedy
 _KEY_NEEDS = {
     "mysql": "MySQL",
     "redis": "Redis",
 }  # the server looks a key up in one and counts its requests in the other
 _ADVICE = {
-    "mysql": "see whether it runs or hangs, and compare CHORDWISE_MYSQL_URL of the server",
-    "postgres": "see whether it runs or hangs, and compare CHORDWISE_POSTGRES_URL of the server",
-    "redis": "see whether it runs or hangs, and compare CHORDWISE_REDIS_URL of the server",
-    "broker": "see whether it runs or hangs, and compare CHORDWISE_BROKER_URL of the server",
-    "workers_silent": "see whether they hang or were killed, and restart them; chordwise workers dismiss forgets one",
-    "queues": "start them: chordwise-server worker --role NAME for each role",
-    "standbys": "start the other servers of its address, and see that they follow it",
-    "disk_space": "free space or enlarge the disk",
-    "circuits": "see the log event circuit_opened; a part is called again once it answers",
-    "clocks": "have NTP or chrony keep the time on every host",
-    "store_space": "free space there; send refused uploads again",
+    **REMEDIES,
+    # For these the server's diagnosis gives advice by details that /readyz does not have.
     "keyword_index": "see that python -m workers.indexer runs on every host with query workers",
-    "last_sweep": "see that a clock runs, and a worker for the queue upkeep",
-    "worker_versions": "restart these workers with the server's versions",
-    "worker_brokers": "compare CHORDWISE_BROKER_URL of these workers and of the server",
+    "queues": "start them: chordwise-server worker --role NAME for each role",
 }
-
 # The role of the workers that listen to a queue, where it has another name; a test compares them with the server's.
 _ROLES = {"recall": "queries", "answer": "queries", "batch": "queries", "rerank": "upkeep"}
 
@@ -139,13 +127,13 @@ def _dependency(name: str, dependency: Dependency) -> Finding:
         severity = "unknown" if dependency.status == "unknown" else "failed"
         return Finding(check=name, severity=severity, detail=dependency.detail or "", cause=dependency.cause)
     advice = _ADVICE.get(name, "see the server's logs")
-    if name in _SERVERS and ";" in (dependency.detail or ""):
-        advice = ""  # the sentence names the remedy
+    if name in _SELF_EXPLAINING and ";" in (dependency.detail or ""):
+        advice = ""
     if name.startswith("queue:"):
         queue = name.removeprefix("queue:")
         advice = f"start one: chordwise-server worker --role {_ROLES.get(queue, queue)}"
     if name.startswith("queue") and "fell silent" in (dependency.detail or ""):
-        advice = "see whether it hangs or was killed, and restart it"
+        advice = RESTART
     return _failed(name, detail, advice, "warning" if dependency.status in ("warning", "unknown") else "failed")
 
 

@@ -1,9 +1,41 @@
 """The processes of an installation."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
+from typing import Final
 
 from chordwise.contract.record import Answered, Complete
+
+RESTART: Final = "see whether it hangs or was killed, and restart it"
+_SERVERS = ("mysql", "postgres", "redis", "broker")
+
+# The advice for a failed check by its name. The server's diagnosis gives it; /readyz does not, so `chordwise doctor` adds it.
+REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
+    {name: f"see whether it runs or hangs, and compare CHORDWISE_{name.upper()}_URL of the server" for name in _SERVERS}
+    | {
+        "workers_silent": f"{RESTART}; chordwise workers dismiss HOST NAME forgets one that is not to come back",
+        "worker_versions": (
+            "restart these workers with the gateway's versions: messages of one version need not suit another"
+        ),
+        "worker_brokers": (
+            "compare CHORDWISE_BROKER_URL: a worker at another broker never gets what the gateway sends"
+        ),
+        "last_sweep": (
+            "see that a clock runs, that a worker listens to upkeep, and what its log says of the task upkeep.sweep"
+        ),
+        "standbys": "start the other servers of its address, and see that they follow it",
+        "disk_space": "free space or enlarge the disk: a full one refuses writes",
+        "store_space": (
+            "send refused uploads again; accepted documents are tried twelve times, then replay the dead letters"
+        ),
+        "circuits": "see the log event circuit_opened; a part is tried again by itself, and called once it answers",
+        "query_lane": (
+            "see the gateway's log events lane_process_ended and lane_process_not_started; is there memory for them?"
+        ),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

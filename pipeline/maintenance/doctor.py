@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from chordwise.contract.process import REMEDIES, RESTART
 from pipeline.database.worker_heartbeats import FORGOTTEN_S, DiskSpace, HostState, ProcessSign, ProcessState
 from pipeline.embedding.space_store import TableShape
 from pipeline.keyword_index.indexer_facts import IndexerFacts
@@ -31,7 +32,6 @@ TESTED_SERIES: Mapping[str, tuple[str, ...]] = {
 DISK_WARNING = 0.15  # share of a disk that is free
 DISK_FAILED = 0.05
 _NAMED = 5  # processes in one sentence
-_RESTART = "see whether it hangs or was killed, and restart it"
 _WATCHED_BY = {"indexer": "keyword_index", "clock": "last_sweep", "upkeep": "last_sweep"}
 TERM_CHARACTERS = 13  # every keyword term is hashed to so many (pipeline.keyword.fulltext_store)
 
@@ -336,7 +336,7 @@ def no_worker(roles: Mapping[str, str], signs: Sequence[ProcessSign] = ()) -> Ch
     """Return the finding that no worker runs at all, which explains every queue that is not served. ``signs``: as of
     `queue_served`."""
     if gone := [_called(sign) for sign in signs if roles.keys() & set(sign.serves)]:
-        finding = failed("queues", f"no worker is running since {_listed(gone)} fell silent", _RESTART)
+        finding = failed("queues", f"no worker is running since {_listed(gone)} fell silent", RESTART)
     else:
         roles_of_workers = "|".join(dict.fromkeys(roles.values()))
         finding = failed(
@@ -354,7 +354,7 @@ def queue_served(
     if count:
         return ok(check, f"{count} worker{'s' if count > 1 else ''}")
     if gone := [_called(sign) for sign in signs if queue in sign.serves]:
-        return failed(check, f"no worker listens to it since {_listed(gone)} fell silent", _RESTART)
+        return failed(check, f"no worker listens to it since {_listed(gone)} fell silent", RESTART)
     advice = f"start one: chordwise-server worker --role {role}; what is sent there waits until then"
     return failed(check, "no worker listens to it", advice)
 
@@ -369,8 +369,7 @@ def worker_versions(facts: Sequence[WorkerFacts], own: Versions) -> CheckResult:
     other = [f"{name} has {', '.join(differing)}" for name, differing in theirs.items() if differing]
     if not other:
         return ok(check, f"{own} everywhere")
-    advice = "restart these workers with the gateway's versions: messages of one version need not suit another"
-    return warning(check, f"the gateway has {own}; {'; '.join(other)}", advice)
+    return warning(check, f"the gateway has {own}; {'; '.join(other)}", REMEDIES[check])
 
 
 def worker_brokers(facts: Sequence[WorkerFacts], own: str) -> CheckResult:
@@ -379,8 +378,7 @@ def worker_brokers(facts: Sequence[WorkerFacts], own: str) -> CheckResult:
     other = [f"{worker.name} uses {worker.broker}" for worker in facts if worker.broker not in (None, own)]
     if not other:
         return ok(check, own)
-    advice = "compare CHORDWISE_BROKER_URL: a worker at another broker never gets what the gateway sends"
-    return warning(check, f"the gateway uses {own}; {'; '.join(other)}", advice)
+    return warning(check, f"the gateway uses {own}; {'; '.join(other)}", REMEDIES[check])
 
 
 def hosts(states: Sequence[HostState]) -> CheckResult:
@@ -409,9 +407,8 @@ def silent(states: Sequence[ProcessState]) -> CheckResult:
     if not states:
         return ok(check, "every process that has not ended in order gives signs of life")
     named = [f"{_called(state.sign)} ({', '.join(state.sign.serves)}) for {state.silent_s:.0f} s" for state in states]
-    advice = f"{_RESTART}; chordwise workers dismiss HOST NAME forgets one that is not to come back"
-    explains = explained_by_loss(one for state in states for one in state.sign.serves)
-    return replace(warning(check, f"no sign of life from {_listed(named, between='; ')}", advice), explains=explains)
+    finding = warning(check, f"no sign of life from {_listed(named, between='; ')}", REMEDIES[check])
+    return replace(finding, explains=explained_by_loss(one for state in states for one in state.sign.serves))
 
 
 def _listed(names: Sequence[str], *, between: str = ", ") -> str:
@@ -441,8 +438,7 @@ def standbys(nodes: Sequence[NodeFacts]) -> CheckResult:
     check = "standbys"
     alone = [f"{facts.server} at {facts.node}" for facts in nodes if not facts.ready]
     if alone:
-        advice = "start the other servers of its address, and see that they follow it"
-        return warning(check, f"no server could take over from {' and '.join(alone)}", advice)
+        return warning(check, f"no server could take over from {' and '.join(alone)}", REMEDIES[check])
     return ok(check, "; ".join(map(_takeover, nodes)))
 
 
@@ -469,8 +465,7 @@ def disk_space(disks: Iterable[tuple[str, DiskSpace]]) -> CheckResult:
     ]
     if not sentences:
         return ok(check, f"at least {fullest[0][0]:.0%} of each disk is free")
-    advice = "free space or enlarge the disk: a full one refuses writes"
-    return (failed if fullest[0][0] < DISK_FAILED else warning)(check, "; ".join(sentences), advice)
+    return (failed if fullest[0][0] < DISK_FAILED else warning)(check, "; ".join(sentences), REMEDIES[check])
 
 
 def circuits(open_parts: Sequence[str]) -> CheckResult:
@@ -478,23 +473,21 @@ def circuits(open_parts: Sequence[str]) -> CheckResult:
     check = "circuits"
     if not open_parts:
         return ok(check, "every part is called")
-    advice = "see the log event circuit_opened; a part is tried again by itself, and called once it answers"
-    return warning(check, f"not called after failures in a row: {', '.join(open_parts)}", advice)
+    return warning(check, f"not called after failures in a row: {', '.join(open_parts)}", REMEDIES[check])
 
 
 def last_sweep(age_s: float | None, *, interval_s: float, watched_s: float) -> CheckResult:
     """Check that the sweeper runs. ``age_s`` None: no sweep is known. ``watched_s``: how long one could be seen."""
     check, limit_s = "last_sweep", 3 * interval_s + 30.0  # and time for one long sweep
-    advice = "see that a clock runs, that a worker listens to upkeep, and what its log says of the task upkeep.sweep"
     if age_s is None and watched_s < limit_s:
-        return warning(check, "no sweep is known yet", advice)
+        return warning(check, "no sweep is known yet", REMEDIES[check])
     if age_s is None:
-        return failed(check, "no sweep is known", advice)
+        return failed(check, "no sweep is known", REMEDIES[check])
     detail = f"{age_s:.0f} s ago"
     if age_s <= limit_s:
         return ok(check, detail)
     detail = f"{detail}, more than {limit_s:.0f} s: work that was interrupted or is due again is not taken up"
-    return failed(check, detail, advice)
+    return failed(check, detail, REMEDIES[check])
 
 
 def query_lane(*, wanted: int, ready: int) -> CheckResult:
@@ -502,8 +495,7 @@ def query_lane(*, wanted: int, ready: int) -> CheckResult:
     check, detail = "query_lane", f"{ready} of {wanted} processes are ready"
     if ready == wanted:
         return ok(check, detail)
-    advice = "see the gateway's log events lane_process_ended and lane_process_not_started; is there memory for them?"
-    return warning(check, detail, advice)
+    return warning(check, detail, REMEDIES[check])
 
 
 def keyword_index(indexers: Sequence[IndexerFacts]) -> CheckResult:

@@ -8,6 +8,7 @@ from typing import Any
 import redis
 from sqlalchemy import Connection, text
 
+from chordwise.contract.process import REMEDIES
 from pipeline.database import clock_skew, redis_checks
 from pipeline.database.clock_skew import skew
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
@@ -161,8 +162,7 @@ def store_space(sentences: Sequence[str]) -> CheckResult:
     check = "store_space"
     if not sentences:
         return doctor.ok(check, "no store refused a write for want of space in the last two minutes")
-    advice = "send refused uploads again; accepted documents are tried twelve times, then replay the dead letters"
-    return doctor.failed(check, "; ".join(sentences), advice)
+    return doctor.failed(check, "; ".join(sentences), REMEDIES[check])
 
 
 def silent(use: Resources) -> CheckResult:

@@ -9,9 +9,13 @@ import pytest
 
 from chordwise.cli import run
 from compose.localstack.places import ROOT, StackFolder
+from pipeline.database.worker_heartbeats import DiskSpace, ProcessSign, ProcessState
+from pipeline.maintenance import doctor as diagnosis
 from tests.support.servers.gateway_stub import KEY, Reply, problem, serve
 from workers.names import Queue
 from workers.roles import ROLE_OF
+
+SIGN = ProcessSign(host="a", name="ingest@a", serves=("ingest",))
 
 
 @pytest.fixture
@@ -302,6 +306,27 @@ class DescribeDoctor:
             "failed: connection refused - see whether it runs or hangs, and compare CHORDWISE_REDIS_URL of the server"
             in out
         )
+
+    @pytest.mark.parametrize(
+        ("check", "seen"),
+        [
+            ("workers_silent", diagnosis.silent([ProcessState(sign=SIGN, silent_s=60.0)])),
+            ("last_sweep", diagnosis.last_sweep(None, interval_s=5.0, watched_s=600.0)),
+            ("disk_space", diagnosis.disk_space([("a", DiskSpace(holds="mysql", free_bytes=1, total_bytes=100))])),
+            ("circuits", diagnosis.circuits(["semantic"])),
+            ("query_lane", diagnosis.query_lane(wanted=2, ready=1)),
+        ],
+    )
+    def it_advises_without_the_operators_key_as_with_it(self, call, stub, check, seen):
+        stub.findings = None
+        stub.dependencies[check] = {"status": "down", "detail": seen.detail}
+        assert f"{seen.detail} - {seen.advice}\n" in call("doctor")[1]
+
+    def it_does_not_repeat_the_advice_of_a_sentence_on_clocks(self, call, stub):
+        seen = diagnosis.clock("redis", 3.0)
+        stub.findings = None
+        stub.dependencies["clocks"] = {"status": "down", "detail": f"redis is {seen.detail}; {seen.advice}"}
+        assert call("doctor")[1].count("NTP") == 1
 
     @pytest.mark.parametrize("queue", list(Queue))
     def it_names_the_worker_that_listens_to_a_queue(self, call, stub, queue):
