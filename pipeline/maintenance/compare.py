@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from typing import Any
 
@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import alignment_store
-from pipeline.documents.alignment_store import AlignedRows, AlignedVectors, ChunkRow, VectorRow
+from pipeline.documents.alignment_store import AlignedRows, AlignedVectors, ChunkRow, Deletions, VectorRow
 from pipeline.records import ChunkId, DocumentId, EmbeddingSpace, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.semantic.document_vector_store import DocumentVectorRow, hash_of
@@ -192,13 +192,14 @@ DELETED_FREELY = 100  # vectors, or rows of chunks; below this no confirmation i
 class DeletionLimit:
     """The limit on one pass over a tenant, with counts of deleted and withheld rows; not thread-safe. ``is_open``
     False: nothing is deleted because the total is too large or was in the previous pass. Withheld deletions decide the
-    next pass."""
+    next pass. ``before`` counts the earlier runs of a pass that is continued; the limit is what they left."""
 
     vectors: int
     rows: int
     is_open: bool = True
     deleted: int = 0
     withheld: int = 0
+    before: Deletions = field(default_factory=Deletions)
 
     def take(self, *, vectors: int, rows: int) -> bool:
         """Count this many more deletions of vectors and chunk rows, as deleted if allowed (True), else as withheld."""
@@ -218,6 +219,15 @@ class DeletionLimit:
     def is_exceeded(self) -> bool:
         """Return whether the pass has found more to delete than the limit allows."""
         return self.vectors < 0 or self.rows < 0
+
+    def deletions(self, *, ended: bool) -> Deletions:
+        """Return the counts to store after a page, or at the end of the pass."""
+        deleted = self.before.pass_deleted + self.deleted
+        withheld = self.before.pass_withheld + self.withheld
+        if ended:
+            return Deletions(withheld=withheld if self.is_exceeded else 0)
+        withheld_most = max(self.before.withheld, withheld if self.is_exceeded else 0)
+        return Deletions(pass_deleted=deleted, pass_withheld=withheld, withheld=withheld_most)
 
 
 def measure(tenant_id: TenantId, use: Resources, space: EmbeddingSpace, *, share: float | None = None) -> DeletionLimit:

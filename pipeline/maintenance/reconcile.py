@@ -1,6 +1,6 @@
 """Reconcile the stores continuously: a bounded piece of one tenant at a time, mended at once."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import structlog
 
@@ -48,7 +48,7 @@ def reconcile_tenant(tenant_id: TenantId, use: Resources, *, most: int = _MOST_C
     total = AlignmentCounts()
     for namespace, start in namespaces:
         stores = NamespaceStores(tenant_id=tenant_id, namespace=namespace, space=use.spaces.live().active, use=use)
-        for following, counts in compare(stores, repair=True, start=start, limit=limit.now):
+        for following, counts in compare(stores, repair=True, start=start, limit=limit):
             if following is None:
                 counts += recount(tenant_id, namespace, use, repair=True)
                 next_name = min((name for name in names if name > namespace), default=None)
@@ -64,46 +64,30 @@ def reconcile_tenant(tenant_id: TenantId, use: Resources, *, most: int = _MOST_C
     return _log_result(tenant_id, total, limit)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PassLimit:
-    """The deletion limit of one pass: ``before`` counts its earlier runs, ``now`` is the rest of the limit."""
-
-    before: Deletions
-    now: DeletionLimit
-
-    def deletions(self, *, ended: bool) -> Deletions:
-        """Return the counts to store after a page, or at the end of the pass."""
-        deleted = self.before.pass_deleted + self.now.deleted
-        withheld = self.before.pass_withheld + self.now.withheld
-        if ended:
-            return Deletions(withheld=withheld if self.now.is_exceeded else 0)
-        withheld_most = max(self.before.withheld, withheld if self.now.is_exceeded else 0)
-        return Deletions(pass_deleted=deleted, pass_withheld=withheld, withheld=withheld_most)
-
-
-def _limit(tenant_id: TenantId, position: Cursor, use: Resources) -> _PassLimit:
+def _limit(tenant_id: TenantId, position: Cursor, use: Resources) -> DeletionLimit:
     """Return the limit of the pass that begins or continues at ``position``."""
     with unit_of_work(use.mysql) as work:
         before = alignment_store.deletions_of(work.connection, tenant_id)
     if position.namespace is None:
         before = Deletions(withheld=before.withheld)
-    rest = measure(tenant_id, use, use.spaces.live().active)
+    limit = measure(tenant_id, use, use.spaces.live().active)
     spent = before.pass_deleted + before.pass_withheld
-    rest.vectors -= spent
-    rest.rows -= spent
-    rest.is_open = rest.is_open and not before.pass_withheld
-    return _PassLimit(before=before, now=rest)
+    limit.vectors -= spent
+    limit.rows -= spent
+    limit.is_open = limit.is_open and not before.pass_withheld
+    limit.before = before
+    return limit
 
 
 def _record_progress(
-    tenant_id: TenantId, position: Cursor, counts: AlignmentCounts, limit: _PassLimit, use: Resources
+    tenant_id: TenantId, position: Cursor, counts: AlignmentCounts, limit: DeletionLimit, use: Resources
 ) -> None:
     deletions = limit.deletions(ended=position.namespace is None)
     with unit_of_work(use.mysql) as work:
         alignment_store.store(work.connection, tenant_id, position, asdict(counts), deletions)
 
 
-def _log_result(tenant_id: TenantId, total: AlignmentCounts, limit: _PassLimit) -> AlignmentCounts:
-    write = log.warning if total.wrong or limit.now.withheld else log.info
-    write("reconciled", tenant_id=tenant_id, wrong=total.wrong, withheld=limit.now.withheld, **asdict(total))
+def _log_result(tenant_id: TenantId, total: AlignmentCounts, limit: DeletionLimit) -> AlignmentCounts:
+    write = log.warning if total.wrong or limit.withheld else log.info
+    write("reconciled", tenant_id=tenant_id, wrong=total.wrong, withheld=limit.withheld, **asdict(total))
     return total
