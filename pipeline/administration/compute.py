@@ -16,7 +16,7 @@ from pipeline.jobs.computation import (
     ComputationKind,
     Done,
     Failed,
-    Further,
+    StepResult,
 )
 from pipeline.jobs.computation_store import drop_expired_bodies
 from pipeline.records import TenantId
@@ -25,7 +25,7 @@ from pipeline.tenants.audit import act_as
 
 log = structlog.get_logger(__name__)
 
-Performer = Callable[[Computation], Done | Further]
+Performer = Callable[[Computation], StepResult]
 
 
 def carry_out(
@@ -64,14 +64,14 @@ def carry_out(
         raise
     if isinstance(outcome, Done):
         computations.finish(computation_id, outcome)
-    elif computations.advance(computation, outcome.state):
+    elif computations.advance(computation, outcome):
         try:
             send_next(computation)
         except PipelineError as error:
             computations.finish(computation_id, Failed(error=error))
 
 
-def _perform(computation: Computation, performer: Performer) -> Done | Further:
+def _perform(computation: Computation, performer: Performer) -> StepResult:
     """Perform a step in the name of the caller, and limit the size of the answer."""
     act_as(computation.actor, request_id=computation.request_id)
     outcome = performer(computation)

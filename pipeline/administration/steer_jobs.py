@@ -58,18 +58,18 @@ def cancel(tenant_id: TenantId, job_id: JobId, use: Resources) -> int:
         control = JobControl(work.connection, tenant_id)
         if JobViews(work.connection, tenant_id).is_finished(job_id) is None:
             raise NoSuchJob(job_id)
-        cancelled = control.cancel(job_id)
+        cancelled, begun, held = control.cancel(job_id)
         retired = Retired(work.connection, tenant_id)
-        retired.add(cancelled.begun)
+        retired.add(begun)
         # A worker may be writing vectors of these until it finds out, at the latest when its lease would have ended.
-        retired.add(cancelled.held, after_s=use.settings.ingest_lease_s)
-        if not cancelled.total and not control.was_cancelled(job_id):
+        retired.add(held, after_s=use.settings.ingest_lease_s)
+        if not cancelled and not control.was_cancelled(job_id):
             raise WrongJobState("job_finished", "The job has ended already; there is nothing left to cancel.")
         control.resume(job_id)
         close_jobs(tenant_id, [job_id], Ledger(work.connection, tenant_id), use, work)
-        Audit(work.connection, tenant_id).wrote("job_cancel", ids=[job_id], count=cancelled.total)
-    log.info("job_cancelled", tenant_id=tenant_id, job_id=job_id, documents=cancelled.total)
-    return cancelled.total
+        Audit(work.connection, tenant_id).wrote("job_cancel", ids=[job_id], count=cancelled)
+    log.info("job_cancelled", tenant_id=tenant_id, job_id=job_id, documents=cancelled)
+    return cancelled
 
 
 def drop_batch(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:

@@ -84,11 +84,7 @@ class Done:
     about: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Further:
-    """The end of a step that is not the last; the next step gets ``state`` as JSON."""
-
-    state: Mapping[str, Any]
+StepResult = Done | Mapping[str, Any]  # the end, or the state, which the next step gets as JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

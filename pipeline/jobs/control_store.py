@@ -1,7 +1,6 @@
 """Cancel, retry, pause and resume jobs in the ledger; read and drop dead letters, the items that failed for good."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -16,25 +15,15 @@ from pipeline.records import FailureReason, Generation, ItemState, JobId
 _ROWS_PER_STATEMENT = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cancelled:
-    """Cancelled items, by the rows they may have left."""
-
-    untouched: int
-    begun: tuple[Generation, ...]  # may have unpublished rows
-    held: tuple[Generation, ...]  # a worker may still be writing rows
-
-    @property
-    def total(self) -> int:
-        """The number of cancelled items."""
-        return self.untouched + len(self.begun) + len(self.held)
-
-
 class JobControl(TenantStore):
     """One tenant's jobs, as their owner steers them. Items are locked before their job, as in workers."""
 
-    def cancel(self, job_id: JobId) -> Cancelled:
-        """Cancel every open item. The fencing tokens move, so later writes of a worker are refused."""
+    def cancel(self, job_id: JobId) -> tuple[int, list[Generation], list[Generation]]:
+        """Cancel every open item. The fencing tokens move, so later writes of a worker are refused.
+
+        Return the number of items, the generations that may have unpublished rows, and those of which a worker may still
+        be writing rows.
+        """
         rows = self._run(_OPEN, job=job_id).all()
         if rows:
             DocumentOutcomes(self._connection, self._tenant_id).cancelled(job_id, where=may(Move.CANCEL))
@@ -44,11 +33,8 @@ class JobControl(TenantStore):
             for row in rows
             if row.attempts and row.generation is not None  # a query leaves no rows
         ]
-        return Cancelled(
-            untouched=len(rows) - len(tried),
-            begun=tuple(generation for is_held, generation in tried if not is_held),
-            held=tuple(generation for is_held, generation in tried if is_held),
-        )
+        begun = [generation for is_held, generation in tried if not is_held]
+        return len(rows), begun, [generation for is_held, generation in tried if is_held]
 
     def was_cancelled(self, job_id: JobId) -> bool:
         """Return whether any item of the job was cancelled."""

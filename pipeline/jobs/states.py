@@ -2,7 +2,6 @@
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from pipeline.records import ItemState
 
@@ -21,30 +20,25 @@ class Move(enum.StrEnum):
     REPLAY = "replay"  # its owner wants it tried again from the start
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
-    """The states from which a move is allowed, and the state it leads to. Other moves are refused at the write."""
-
-    sources: tuple[ItemState, ...]
-    target: ItemState
-
-
-TRANSITIONS: Mapping[Move, Transition] = {
-    Move.CLAIM: Transition((_S.QUEUED,), _S.RUNNING),
-    Move.SUCCEED: Transition((_S.RUNNING,), _S.SUCCEEDED),
-    Move.FAIL: Transition((_S.RUNNING,), _S.FAILED),
-    Move.PUT_BACK: Transition((_S.RUNNING,), _S.QUEUED),
-    Move.EXPIRE: Transition((_S.RUNNING,), _S.QUEUED),
-    Move.CANCEL: Transition((_S.QUEUED, _S.RUNNING), _S.CANCELLED),
-    Move.REPLAY: Transition((_S.FAILED, _S.CANCELLED), _S.QUEUED),
+# The states from which each move is allowed, and the state it leads to. Other moves are refused at the write.
+TRANSITIONS: Mapping[Move, tuple[tuple[ItemState, ...], ItemState]] = {
+    Move.CLAIM: ((_S.QUEUED,), _S.RUNNING),
+    Move.SUCCEED: ((_S.RUNNING,), _S.SUCCEEDED),
+    Move.FAIL: ((_S.RUNNING,), _S.FAILED),
+    Move.PUT_BACK: ((_S.RUNNING,), _S.QUEUED),
+    Move.EXPIRE: ((_S.RUNNING,), _S.QUEUED),
+    Move.CANCEL: ((_S.QUEUED, _S.RUNNING), _S.CANCELLED),
+    Move.REPLAY: ((_S.FAILED, _S.CANCELLED), _S.QUEUED),
 }
 
 
 def becomes(move: Move) -> str:
     """Return an assignment for SET, such as ``state = 'running'``."""
-    return f"state = '{TRANSITIONS[move].target}'"
+    _, target = TRANSITIONS[move]
+    return f"state = '{target}'"
 
 
 def may(move: Move) -> str:
     """Return a condition for WHERE, such as ``state IN ('queued')``."""
-    return "state IN (" + ", ".join(f"'{state}'" for state in TRANSITIONS[move].sources) + ")"
+    sources, _ = TRANSITIONS[move]
+    return "state IN (" + ", ".join(f"'{state}'" for state in sources) + ")"

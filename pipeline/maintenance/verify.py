@@ -21,7 +21,7 @@ from pipeline.documents import alignment_store
 from pipeline.documents.alignment_store import AlignedRows, AlignedVectors, DocumentPage
 from pipeline.embedding.migration_store import Cursor
 from pipeline.errors import StoreUnavailable
-from pipeline.jobs.computation import Computation, Done, Further
+from pipeline.jobs.computation import Computation, Done, StepResult
 from pipeline.maintenance.compare import DeletionLimit, NamespaceStores, compare_page, measure
 from pipeline.maintenance.repair_stores import mend
 from pipeline.records import DocumentId, EmbeddingSpace, Namespace, TenantId
@@ -73,7 +73,7 @@ class VerifyProgress:
 _PROGRESS: TypeAdapter[VerifyProgress] = TypeAdapter(VerifyProgress)
 
 
-def verify_step(computation: Computation, use: Resources, *, step_s: float = STEP_S) -> Done | Further:
+def verify_step(computation: Computation, use: Resources, *, step_s: float = STEP_S) -> StepResult:
     """Compare for about ``step_s`` seconds, at least a page; the state is a `VerifyProgress`, the answer the `Alignment`.
     ``asked``: ``namespaces`` (None: all), ``repair``, ``delete_share`` as for `verify`."""
     tenant_id, repair = computation.tenant_id, bool(computation.asked["repair"])
@@ -89,7 +89,8 @@ def verify_step(computation: Computation, use: Resources, *, step_s: float = STE
     while progress.waiting:
         progress = _advance(tenant_id, progress, use, space=space, repair=repair)
         if progress.waiting and deadline.has_passed:
-            return Further(state=_PROGRESS.dump_python(progress, mode="json"))
+            state: Mapping[str, Any] = _PROGRESS.dump_python(progress, mode="json")
+            return state
     return Done(body=orjson.dumps(_finish(tenant_id, progress, use, repair=repair)))
 
 

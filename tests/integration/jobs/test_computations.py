@@ -23,7 +23,7 @@ from pipeline.jobs.computation import (
     ComputationId,
     ComputationKind,
     Done,
-    Further,
+    StepResult,
 )
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.maintenance.verify import verify, verify_step
@@ -44,7 +44,7 @@ def asked(tenant: TenantId, kind: ComputationKind, parameters: Any, body: bytes 
     return Computation(tenant_id=tenant, computation_id=made, kind=kind, asked=parameters, body=body, actor=LI)
 
 
-def carried_out(computation: Computation, use: Resources, performer: Callable[..., Done | Further]) -> tuple[Any, int]:
+def carried_out(computation: Computation, use: Resources, performer: Callable[..., StepResult]) -> tuple[Any, int]:
     """Carry out a computation, delivering every message twice. Return the outcome and the number of steps."""
     computations = use.computations(computation.tenant_id)
     computations.open(computation, begin_s=20)

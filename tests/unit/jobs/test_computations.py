@@ -22,7 +22,7 @@ from pipeline.jobs.computation import (
     ComputationKind,
     Done,
     Failed,
-    Further,
+    StepResult,
     error_as_json,
     error_from_json,
 )
@@ -52,7 +52,7 @@ class Desk:
         self.computations.open(found, begin_s=5)
         return found
 
-    def deliver(self, performer: Callable[[Computation], Done | Further], step: int = 0, **options: Any) -> None:
+    def deliver(self, performer: Callable[[Computation], StepResult], step: int = 0, **options: Any) -> None:
         use: Any = SimpleNamespace(computations=lambda tenant_id: Computations(self.redis, no_mysql, tenant_id))
         carry_out(
             options.pop("tenant_id", ACME),
@@ -99,14 +99,14 @@ class DescribeACarriedOutComputation:
     def it_says_how_far_it_is(self, desk):
         desk.open()
         assert (desk.computations.progress(ONE).begun, desk.outcome) == (False, None)
-        desk.deliver(lambda _: Further(state={"page": 1}))
+        desk.deliver(lambda _: {"page": 1})
         found = desk.computations.progress(ONE)
         assert (found.step, found.begun, found.outcome) == (1, False, None)
 
     def it_goes_on_where_the_step_before_ended(self, desk):
         desk.open(ComputationKind.VERIFY)
         for step in range(3):
-            desk.deliver(lambda found: Further(state={"page": (found.state or {"page": 0})["page"] + 1}), step)
+            desk.deliver(lambda found: {"page": (found.state or {"page": 0})["page"] + 1}, step)
         seen: list[Any] = []
         desk.deliver(lambda found: seen.append(found.state) or Done(body=b""), 3)
         assert (seen, desk.sent) == ([{"page": 3}], [1, 2, 3])
@@ -147,8 +147,8 @@ class DescribeAMessageThatComesTwice:
 
     def it_does_nothing_at_a_later_step(self, desk):
         desk.open(ComputationKind.VERIFY)
-        desk.deliver(lambda _: Further(state={"page": 1}))
-        desk.deliver(lambda _: Further(state={"page": 9}))
+        desk.deliver(lambda _: {"page": 1})
+        desk.deliver(lambda _: {"page": 9})
         assert (desk.computations.progress(ONE).step, desk.sent) == (1, [1])
 
     def it_does_nothing_when_nobody_waits_any_more(self, desk, redis):
@@ -229,7 +229,7 @@ class DescribeAnErrorOfAComputation:
         def refuse(_: Computation) -> None:
             raise StoreUnavailable("the broker took nothing")
 
-        performers = dict.fromkeys(ComputationKind, lambda _: Further(state={}))
+        performers = dict.fromkeys(ComputationKind, lambda _: {})
         carry_out(ACME, ONE, 0, ComputationKind.VERIFY, use, performers, send_next=refuse)
         failed = desk.outcome
         assert isinstance(failed, Failed)

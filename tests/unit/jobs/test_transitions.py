@@ -20,15 +20,15 @@ def test_every_state_can_be_reached_and_every_open_one_left():
     reached, found = set(), {ItemState.QUEUED, ItemState.SUCCEEDED, ItemState.FAILED}
     while found - reached:
         reached |= found
-        found = {each.target for each in TRANSITIONS.values() if reached & set(each.sources)}
+        found = {target for sources, target in TRANSITIONS.values() if reached & set(sources)}
     assert reached == set(ItemState)
-    assert {state for each in TRANSITIONS.values() for state in each.sources} >= _OPEN
+    assert {state for sources, _ in TRANSITIONS.values() for state in sources} >= _OPEN
 
 
 def test_only_its_owner_opens_what_is_final_and_never_what_succeeded():
-    reopening = {move for move, each in TRANSITIONS.items() if set(each.sources) - _OPEN}
+    reopening = {move for move, (sources, _) in TRANSITIONS.items() if set(sources) - _OPEN}
     assert reopening == {Move.REPLAY}
-    assert ItemState.SUCCEEDED not in TRANSITIONS[Move.REPLAY].sources
+    assert ItemState.SUCCEEDED not in TRANSITIONS[Move.REPLAY][0]
 
 
 def test_no_statement_writes_a_state_past_the_table():
