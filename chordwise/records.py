@@ -1,6 +1,6 @@
-"""Decode JSON into frozen dataclasses: unknown keys are kept, wrong types raise.
+"""Decode JSON into records of the contract: unknown keys are kept, wrong types raise.
 
-Keys that a class does not know are kept in its ``raw``, so a newer server never breaks an older client. How to convert
+Keys that a record does not know are kept in its ``raw``, so a newer server never breaks an older client. How to convert
 each field is determined once per class, because an answer may hold a hundred chunks.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import NoneType, UnionType
@@ -23,50 +22,13 @@ Convert = Callable[[Any], Any]
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Result:
-    """The base of all records decoded from an answer. A subclass is a frozen dataclass as well, with keywords only. ``raw``
-    is the JSON object as received."""
-
-    raw: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+class Result(Answered):
+    """The base of records that only the client has. A subclass is a frozen dataclass with keywords only; an answer without
+    one of its fields that have no default is refused."""
 
     def __init_subclass__(cls) -> None:
-        """Make the dataclass. Below a record of the contract, the fields that every answer has get a default, but for ids:
-        an older server may not send them."""
-        for base in cls.__bases__:
-            if issubclass(base, Answered) and not issubclass(base, Result):
-                _RESULTS[base] = cls
-                _default_all(cls, base)
+        """Make the dataclass."""
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
-
-
-_RESULTS: dict[type, type] = {}  # the record of the client by that of the contract
-
-
-def _default_all(cls: type, base: type) -> None:
-    hints, own = get_type_hints(base), inspect.get_annotations(cls)
-    missing = dataclasses.MISSING
-    for field in dataclasses.fields(cast(Any, base)):
-        always_sent = field.default is missing and field.default_factory is missing
-        is_id = field.name.endswith("_id") and hints[field.name] is str
-        if always_sent and field.name not in own and not is_id:
-            cls.__annotations__ = {**inspect.get_annotations(cls), field.name: hints[field.name]}
-            setattr(cls, field.name, _empty(hints[field.name]))
-
-
-def _empty(hint: Any) -> Any:
-    """Return the default of a field of this type: its empty value, the first of several constants, None for a time."""
-    if get_origin(hint) is Literal:
-        return get_args(hint)[0]
-    if get_origin(hint) in (Union, UnionType):
-        return None if NoneType in get_args(hint) else _empty(get_args(hint)[0])
-    if get_origin(hint) is tuple:
-        return ()
-    if get_origin(hint) is Mapping:
-        return dataclasses.field(default_factory=dict)
-    if dataclasses.is_dataclass(hint):
-        return dataclasses.field(default_factory=functools.partial(decode, cast(type, hint), {}))
-    return hint() if hint in (str, int, float, bool) else None
 
 
 class _Misfit(Exception):
@@ -104,30 +66,28 @@ def _to(hint: Any) -> Convert:
     if origin is Literal:
         return functools.partial(_exactly, type(arguments[0]))  # a newer server may have further values
     if dataclasses.is_dataclass(hint):
-        return _to_record(_result_of(cast(type, hint)))
+        return _to_record(cast(type, hint))
     if hint is datetime:
         return _time
     return functools.partial(_float if hint is float else _exactly, hint)
 
 
-def _result_of(kind: type) -> type:
-    """Return the record that a record of the contract is decoded into."""
-    if issubclass(kind, Answered) and not issubclass(kind, Result) and kind not in _RESULTS:
-        type(kind.__name__, (kind, Result), {"__doc__": kind.__doc__})  # registers itself
-    return _RESULTS.get(kind, kind)
-
-
-def _to_record(kind: type) -> Convert:
+def _to_record(kind: type[Answered]) -> Convert:
     hints = get_type_hints(kind)
-    fields = [field for field in dataclasses.fields(kind) if field.name != "raw"]
+    fields = dataclasses.fields(cast(Any, kind))
     converters = [(field.name, _to(hints[field.name])) for field in fields]
     missing = dataclasses.MISSING
-    required = [field.name for field in fields if field.default is missing and field.default_factory is missing]
+    needed = [each.name for each in fields if each.default is missing and each.default_factory is missing]
+    # An older server may not send a field of the contract, but for ids.
+    is_lenient = not issubclass(kind, Result)
+    absent = {
+        name: _empty(hints[name]) for name in needed if is_lenient and not (name.endswith("_id") and hints[name] is str)
+    }
 
     def convert(data: Any) -> Any:
         if not isinstance(data, dict):
             raise _Misfit(_kind(data))
-        values = {"raw": data}
+        values = {}
         for name, to in converters:
             if (value := data.get(name)) is not None:
                 try:
@@ -135,12 +95,28 @@ def _to_record(kind: type) -> Convert:
                 except _Misfit as misfit:
                     misfit.path.append(name)
                     raise
-        for name in required:
+        for name in needed:
             if name not in values:
-                raise _Misfit("nothing", name)
-        return kind(**values)
+                if name not in absent:
+                    raise _Misfit("nothing", name)
+                values[name] = absent[name]()
+        return kind(**values).received(data)
 
     return convert
+
+
+def _empty(hint: Any) -> Callable[[], Any]:
+    """Return what makes the value of an absent field: an empty one, the first of several constants, None for a time."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return lambda: arguments[0]
+    if origin in (Union, UnionType):
+        return NoneType if NoneType in arguments else _empty(arguments[0])
+    if origin is Mapping:
+        return dict
+    if dataclasses.is_dataclass(hint):
+        return functools.partial(decode, cast(type, hint), {})
+    return origin or (hint if hint in (str, int, float, bool) else NoneType)
 
 
 def _first_fitting(arms: Sequence[Convert], value: Any) -> Any:

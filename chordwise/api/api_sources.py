@@ -29,8 +29,7 @@ class ApiSource(Result):
     updated_at: datetime | None = None
 
 
-class TriedSource(api_source.TriedSource, Result):
-    """The outcome of asking an API source once; ``code`` and ``detail`` give the reason of a failure."""
+TriedSource = api_source.TriedSource
 
 
 class ApiSourceOperations(Resource):

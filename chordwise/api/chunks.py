@@ -11,33 +11,14 @@ from chordwise.api.documents import Document, document_json
 from chordwise.api.files import find_files
 from chordwise.contract import chunk
 from chordwise.errors import InvalidInput
-from chordwise.records import Result
 from chordwise.resource import Resource, entries, given, operation
 from chordwise.transport import Steps
 
-
-class Chunk(chunk.OwnedChunkShape, Result):
-    """A chunk of a published generation. ``searched`` is False for a parent, which is only read with its children;
-    ``window`` is the text that is read with a sentence. ``edited``: its text was changed by hand. Offsets count characters of
-    the parsed text; ``end`` is exclusive."""
-
-
-class ChunkResult(chunk.ChunkResult, Result):
-    """The outcome of one chunk: updated, unchanged, deleted, or failed with a code and a sentence. ``repeated_in``: chunks
-    that overlap it and still contain words that the edit removed."""
-
-
-class PreviewedChunk(chunk.PreviewChunk, Result):
-    """A chunk that a document would have. ``parent``: the ordinal of the parent it would be part of."""
-
-
-class Preview(chunk.PreviewAnswer, Result):
-    """The chunks that a document would have. Nothing was stored."""
-
-
-class ChunkBeginning(chunk.ChunkBeginningShape, Result):
-    """The first characters of a chunk, its headings and pages, and the title and address of its document. ``shown``:
-    searches see it."""
+Chunk = chunk.OwnedChunkShape
+ChunkResult = chunk.ChunkResult
+PreviewedChunk = chunk.PreviewChunk
+Preview = chunk.PreviewAnswer
+ChunkBeginning = chunk.ChunkBeginningShape
 
 
 _PER_REQUEST = 500

@@ -6,19 +6,11 @@ from typing import TypedDict, Unpack
 
 from chordwise.contract import job
 from chordwise.errors import InvalidInput, UnexpectedAnswer
-from chordwise.records import Result
 from chordwise.resource import Resource, given, operation, path
 from chordwise.transport import Answer, Steps
 
-
-class PayloadReference(job.PayloadReference, Result):
-    """The document that was to be ingested, without its text. ``available``: it can still be replayed."""
-
-
-class DeadLetter(job.DeadLetter, Result):
-    """A document that failed for good, by its newest upload. ``reason``: rejected (the document is at fault), gave_up (a
-    dependency was down at every attempt) or bug. ``stage``: the last step that succeeded. ``retryable``: a replay may succeed;
-    ``advice``: how to go on."""
+PayloadReference = job.PayloadReference
+DeadLetter = job.DeadLetter
 
 
 class DeadLetterFilters(TypedDict, total=False):

@@ -6,16 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from chordwise.contract import dictionary
-from chordwise.records import Result, decode
+from chordwise.records import decode
 from chordwise.resource import Resource, operation
 from chordwise.transport import Steps
 
 _PATH = "/v1/dictionary"
 
 
-class Dictionary(dictionary.DictionaryOut, Result):
-    """Words of one namespace, or of all where ``namespace`` is None. ``synonyms`` are groups of expressions that mean the
-    same; each of ``rules`` has ``when``, ``document_id``, ``namespace`` and ``boost``."""
+Dictionary = dictionary.DictionaryOut
 
 
 class DictionaryOperations(Resource):

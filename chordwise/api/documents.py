@@ -12,7 +12,6 @@ from chordwise.api.jobs import Job
 from chordwise.contract import chunk, document
 from chordwise.contract.document import DocumentFields
 from chordwise.errors import InvalidInput
-from chordwise.records import Result
 from chordwise.resource import Resource, given, operation, path
 from chordwise.transport import Steps, plain
 
@@ -37,34 +36,12 @@ MOST_CHANGED = 500  # documents of one request
 FIELDS = frozenset(field.name for field in fields(Document))
 
 
-class DocumentInfo(document.Document, Result):
-    """A document as the server lists it; further fields are in ``raw``. ``status`` is that of its latest upload: queued,
-    running, succeeded, failed or cancelled. ``generation``: the upload that searches see. ``chunking``: the strategy and
-    options it is cut by. ``duplicate_of``: the oldest document of the namespace with the same bytes. ``source``: where it
-    came from, with ``source_id``, ``kind``, ``uri``, ``media_type``, ``encoding``, ``encoding_warning``, ``pages_warning``,
-    ``page_start`` and ``page_end`` among others."""
-
-
-class GenerationInfo(document.GenerationShape, Result):
-    """One ingestion of a document. ``state``: shown, previous (rollback is possible until ``kept_until``), pending,
-    failed, cancelled or retired. ``bytes``: the size of the upload."""
-
-
-class DocumentGenerations(document.GenerationList, Result):
-    """The remaining generations of a document, newest first. ``etag`` identifies this state."""
-
-
-class DocumentText(chunk.DocumentText, Result):
-    """The text of a document. ``sections`` and ``chunks`` have ``start`` and ``end`` in characters, among others."""
-
-
-class DocumentsChange(document.DocumentsChanged, Result):
-    """The number of documents that were deleted, or whose readers were changed. ``more``: there was no time for
-    some."""
-
-
-class SimilarDocument(document.SimilarDocument, Result):
-    """Another document. ``similarity``: at most 1. ``same_bytes``: whether both uploads are equal."""
+DocumentInfo = document.Document
+GenerationInfo = document.GenerationShape
+DocumentGenerations = document.GenerationList
+DocumentText = chunk.DocumentText
+DocumentsChange = document.DocumentsChanged
+SimilarDocument = document.SimilarDocument
 
 
 class DocumentOperations(Resource):

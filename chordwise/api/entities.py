@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from chordwise.contract import entity
-from chordwise.records import Result
 from chordwise.resource import Resource, operation
 from chordwise.transport import Answer, Steps
 
@@ -14,8 +13,7 @@ _PATH = "/v1/entities"
 MOST_STATES = 500  # of one request
 
 
-class EntityState(entity.EntityShape, Result):
-    """The state of an entity from ``story_time`` on; None means from the beginning."""
+EntityState = entity.EntityShape
 
 
 class EntityOperations(Resource):

@@ -20,12 +20,8 @@ _MEDIA_TYPES = {
 _READING_S = 60.0  # a large book may wait until another one has been parsed
 
 
-class BookFlaw(example.BookFlaw, Result):
-    """An error or omission in a book. ``row`` counts as the spreadsheet does; None: the whole sheet."""
-
-
-class BookStatistics(example.BookStatistics, Result):
-    """Rows of a book: ``read`` is the sum of accepted, refused and duplicates."""
+BookFlaw = example.BookFlaw
+BookStatistics = example.BookStatistics
 
 
 class ExamplesImport(Result):
@@ -46,13 +42,8 @@ class ExamplesImport(Result):
     refused_because: str | None = None
 
 
-class ExamplesVerification(example.ExamplesVerification, Result):
-    """The number of accepted rows of an import that searches find. ``missing`` has the first that they do not."""
-
-
-class ExampleStatistics(example.ExampleStatistics, Result):
-    """The example library of a namespace; ``lengths`` in characters. ``duplicates``: ``surplus`` and ``groups`` of document
-    ids."""
+ExamplesVerification = example.ExamplesVerification
+ExampleStatistics = example.ExampleStatistics
 
 
 class ExampleOperations(Resource):

@@ -6,17 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from chordwise.contract import profile, ratings
-from chordwise.records import Result
 from chordwise.resource import Resource, entries, operation, path
 from chordwise.transport import Steps
 
-
-class Experiment(profile.ExperimentShape, Result):
-    """Arms of retrieval compared on real queries. ``experiment`` holds the arms and ``coverage``."""
-
-
-class ArmResult(ratings.ArmResult, Result):
-    """Users' ratings of the answers of one arm of an experiment."""
+Experiment = profile.ExperimentShape
+ArmResult = ratings.ArmResult
 
 
 class ExperimentOperations(Resource):

@@ -54,18 +54,9 @@ class Trace(Result):
     remarks: tuple[str, ...] = ()
 
 
-class TraceSummary(explanation.TraceSummary, Result):
-    """A kept trace. ``marks``: why it is kept (`slow`, `degraded`, `failed`, `empty`, `requested`, `sampled`); ``text``:
-    the beginning of the question; ``total_ms``: from the request to the answer."""
-
-
-class WhyNot(explanation.WhyNot, Result):
-    """The step that dropped a chunk: ``detail`` is a sentence, ``value`` its number, ``limit`` the one it needed.
-    ``replayed``: the query had no trace and was run again."""
-
-
-class Difference(explanation.Difference, Result):
-    """The effect of other settings. ``plan``: the settings that differ; ``overlap``: the share of common chunks."""
+TraceSummary = explanation.TraceSummary
+WhyNot = explanation.WhyNot
+Difference = explanation.Difference
 
 
 class Replay(Result):
@@ -77,13 +68,8 @@ class Replay(Result):
     answer: QueryResult
 
 
-class WrittenCitation(explanation.WrittenCitation, Result):
-    """The passage that ``marker`` stands for in a written answer."""
-
-
-class WrittenAnswer(explanation.WrittenAnswer, Result):
-    """An answer in words with its citations. ``found``: whether the passages hold an answer; None without a text, for
-    which ``degradations`` names the reason."""
+WrittenCitation = explanation.WrittenCitation
+WrittenAnswer = explanation.WrittenAnswer
 
 
 class AnswerEvent(Result):
@@ -109,7 +95,7 @@ class AnswerEvents(EventStream[AnswerEvent]):
             raise problem(Answer(status=status or 500, headers=_PROBLEM, content=encode(data)))
         if kind == "finished":
             self.finished = True
-            return AnswerEvent(kind=kind, id=event_id, answer=decode(WrittenAnswer, data), raw=data)
+            return AnswerEvent(kind=kind, id=event_id, answer=decode(WrittenAnswer, data)).received(data)
         return decode(AnswerEvent, {"kind": kind, "id": event_id, **data}) if kind == "text" else None
 
 

@@ -8,20 +8,14 @@ from typing import TypedDict, Unpack
 from chordwise.api.queries import QueryResult, query_id_of
 from chordwise.contract import ratings
 from chordwise.errors import InvalidInput
-from chordwise.records import Result
 from chordwise.resource import Resource, given, operation, path
 from chordwise.transport import Steps
 
 _PER_PAGE = 200
 
 
-class Feedback(ratings.FeedbackShape, Result):
-    """One rating of one hit: good, bad or click. ``created_at``: the first time it was given, ``rated_at``: the last.
-    ``place`` is the position in the answer, counted from 1; None for a hit that the answer did not hold."""
-
-
-class JudgedText(ratings.JudgedQuery, Result):
-    """A judged question; ``relevant`` has the grade of each document: 2 good, 1 opened, 0 bad."""
+Feedback = ratings.FeedbackShape
+JudgedText = ratings.JudgedQuery
 
 
 class FeedbackKeywords(TypedDict, total=False):

@@ -46,23 +46,10 @@ class Health(Result):
         return self.status == "ready"
 
 
-class Finding(process.Finding, Result):
-    """The result of one check. ``severity`` is ok, warning, failed or unknown; ``advice`` is the remedy. ``cause``: the
-    failing check from which this result follows; of severity unknown, because it cannot be judged meanwhile."""
-
-
-class Diagnosis(process.Diagnosis, Result):
-    """The results of all checks; ``ok`` unless one failed."""
-
-
-class Worker(process.WorkerState, Result):
-    """A running worker. ``queues``: the queues that it consumes. ``last_seen``: its latest heartbeat. ``running``: up to 16 of
-    the ``busy`` tasks that it runs."""
-
-
-class SilentProcess(process.SilentProcess, Result):
-    """A process that gives no sign of life since ``since`` although it did not end in order. ``served``: its queues, or
-    gateway, indexer, clock."""
+Finding = process.Finding
+Diagnosis = process.Diagnosis
+Worker = process.WorkerState
+SilentProcess = process.SilentProcess
 
 
 class InstallationOperations(Resource):

@@ -22,31 +22,19 @@ FINAL_JOB_STATES = frozenset({"succeeded", "partly_failed", "failed", "cancelled
 WATCHED_HOLD_S = 1.0  # the longest wait of one request while progress is reported
 
 
-class JobError(job.JobError, Result):
-    """The reason why one document of a job was not ingested. ``code`` is stable, ``detail`` is a sentence, ``pointer``
-    leads to the field of the request."""
+JobError = job.JobError
+Renamed = job.Renamed
+Match = job.FoundMatch
+JobItem = job.Item
+JobProgress = job.JobProgress
 
 
-class Renamed(job.Renamed, Result):
-    """A document that ``on_conflict="new"`` gave another id; ``ordinal`` counts from 0 in the order of its request."""
-
-
-class Match(job.FoundMatch, Result):
-    """Something that a text may mean. ``kind``: document, refused (an item that became none) or job. ``code`` and
-    ``detail``: the reason for a failure."""
-
-
-def warnings_of(encoding_warning: str | None, pages_warning: str | None) -> tuple[str, ...]:
-    """Return the warnings of an item or of a document's source, each without the other."""
-    return tuple(warning for warning in (encoding_warning, pages_warning) if warning)
-
-
-class Job(job.Job, Result):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(job.Job):
     """One batch on its way into the stores. ``total``, ``succeeded``, ``failed`` and ``cancelled`` count documents,
     ``outcomes`` counts them by outcome; ``reused`` counts the chunks that needed no embedding. ``renamed`` is only in
     the answer that accepted the documents."""
 
-    errors: tuple[JobError, ...] = ()
     renamed: tuple[Renamed, ...] = ()
 
     @property
@@ -125,18 +113,6 @@ class Ingestion:
         return tuple(error for job in self.jobs for error in job.errors)
 
 
-class JobItem(job.Item, Result):
-    """One document of a job. ``outcome`` is None before it has ended; ``code`` and ``detail``: the reason of a failure;
-    ``ordinal`` counts from 0 in the order they were sent. ``encoding``: the character encoding its bytes were read in, with
-    the probability that its text is right, and a warning if that is doubtful. ``requested_id``: the id it was sent with, if
-    it has another one. ``duplicate_of``: the oldest document with the same bytes."""
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Return a sentence on each doubt about its text: its encoding, and what was left out of it."""
-        return warnings_of(self.encoding_warning, self.pages_warning)
-
-
 class JobEvent(Result):
     """One event of a job. ``kind``: progress, item_failed or finished.
 
@@ -167,13 +143,9 @@ class Follower(EventStream[JobEvent]):
         elif kind in ("progress", "finished"):
             self._job, speed = decode(Job, data), decode(JobProgress, data)
         self.finished = kind == "finished"
-        raw = data if isinstance(data, dict) else {}
         rate, eta_seconds = (None, None) if speed is None else (speed.rate, speed.eta_seconds)
-        return JobEvent(kind=kind, id=event_id, job=self._job, error=error, rate=rate, eta_seconds=eta_seconds, raw=raw)
-
-
-class JobProgress(job.JobProgress, Result):
-    """The counters of a job in an event, with its rate and the seconds to its end."""
+        event = JobEvent(kind=kind, id=event_id, job=self._job, error=error, rate=rate, eta_seconds=eta_seconds)
+        return event.received(data if isinstance(data, dict) else {})
 
 
 class JobOperations(Resource):

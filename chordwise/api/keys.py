@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from chordwise.contract import tenant
-from chordwise.records import Result
 from chordwise.resource import Resource, given, operation, path
 from chordwise.transport import Steps
 
 
-class ApiKey(tenant.Key, Result):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey(tenant.Key):
     """A key. ``api_key``, the secret, is only in the answer that created it, as is ``token_secret``, which signs tokens of
     principals. ``state``: active, expired or revoked."""
 
@@ -20,8 +20,7 @@ class ApiKey(tenant.Key, Result):
     token_secret: str | None = field(default=None, repr=False)
 
 
-class CurrentKey(tenant.CurrentKey, Result):
-    """The client's own key with its tenant and scopes."""
+CurrentKey = tenant.CurrentKey
 
 
 class KeyOperations(Resource):

@@ -6,7 +6,6 @@ from typing import Any
 
 from chordwise.contract import migration
 from chordwise.errors import InvalidInput
-from chordwise.records import Result
 from chordwise.resource import Resource, operation
 from chordwise.transport import Steps
 
@@ -16,17 +15,9 @@ _WITH_BODY = frozenset({"compare", "switch"})
 _COMPARES_S = 300.0  # a comparison asks both models hundreds of questions
 
 
-class MigrationProgress(migration.MigrationProgress, Result):
-    """The progress of the current pass over all tenants."""
-
-
-class ModelComparison(migration.Comparison, Result):
-    """The results of both models for the same queries; nDCG only where there were judgments."""
-
-
-class EmbeddingMigration(migration.EmbeddingMigration, Result):
-    """A migration to another model. ``active``: searches use it now; ``behind``: documents without vectors yet in the
-    standby space; ``missing``: chunks that the model gave no vector."""
+MigrationProgress = migration.MigrationProgress
+ModelComparison = migration.Comparison
+EmbeddingMigration = migration.EmbeddingMigration
 
 
 class MigrationOperations(Resource):

@@ -3,43 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
 
 from chordwise.contract import namespace
-from chordwise.records import Result
 from chordwise.resource import Resource, given, operation, path
 from chordwise.transport import Steps
 
-
-class NamespaceInfo(namespace.Namespace, Result):
-    """A knowledge base and how much is searchable in it."""
-
-
-class NamespaceDeletion(namespace.NamespaceDeleted, Result):
-    """The number of documents and generations deleted with a namespace."""
+NamespaceInfo = namespace.Namespace
+NamespaceDeletion = namespace.NamespaceDeleted
+Differences = namespace.Differences
+NamespaceAlignment = namespace.NamespaceAlignment
 
 
-class Differences(namespace.Differences, Result):
-    """The differences of the two stores: ``missing`` vectors, ``orphaned`` vectors, ``stale`` vectors …"""
-
-
-class NamespaceAlignment(namespace.NamespaceAlignment, Result):
-    """A comparison of the two stores in one namespace."""
-
-
-class Alignment(namespace.Alignment, Result):
-    """A comparison of the two stores, by namespace and in all. ``repaired`` counts the differences repaired on request,
-    ``withheld`` the vectors and rows of chunks that a repair did not delete because they are too many."""
-
-    @property
-    def aligned(self) -> bool:
-        """Return whether there is no difference of any kind."""
-        return not any(getattr(self, each.name) for each in fields(Differences) if each.name != "raw")
-
-
-class NamespaceFields(namespace.NamespaceFields, Result):
-    """The values that documents can be filtered by, each with ``values`` and the number of ``distinct`` ones.
-    ``complete``: counted over all documents, else over the first ``documents_read``."""
+Alignment = namespace.Alignment
+NamespaceFields = namespace.NamespaceFields
 
 
 class NamespaceOperations(Resource):

@@ -6,18 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from chordwise.contract import profile
-from chordwise.records import Result
 from chordwise.resource import Resource, as_content, operation, path
 from chordwise.transport import Steps
 
-
-class Profile(profile.ProfileDetail, Result):
-    """A profile as it applies now. ``config`` holds its own settings, ``plan`` every setting that results from them; a list of
-    profiles has neither."""
-
-
-class ProfileVersion(profile.ProfileVersionShape, Result):
-    """One stored version of a profile."""
+Profile = profile.ProfileDetail
+ProfileVersion = profile.ProfileVersionShape
 
 
 class ProfileOperations(Resource):

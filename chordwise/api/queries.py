@@ -80,47 +80,16 @@ class BoundKeywords(SettingKeywords, total=False):
     fresh: bool
 
 
-class HitSource(answer.HitSource, Result):
-    """The rank and scores of a chunk in one channel. ``rank`` counts from 1; None: only another channel recalled it."""
-
-
-class Rerank(answer.RerankMove, Result):
-    """The rerank score of a chunk and its rank before, counted from 1."""
-
-
-class Hit(answer.AnswerChunk, Result):
-    """A chunk that answers a query. ``source`` is the strongest channel, ``sources`` are all of them."""
-
-
-class FacetValue(answer.FacetValue, Result):
-    """A value, the number of passages that have it, and the filter that leaves these."""
-
-
-class Facet(answer.Facet, Result):
-    """The most frequent values of a field among the passages that match, or in the pool: see ``counted_over``."""
-
-
-class Group(answer.Group, Result):
-    """The hits with one value of the field that groups. ``next``: options of a query for further ones, None without any."""
-
-
-class Citation(answer.Citation, Result):
-    """The chunk that a marker in the context stands for, with its position in the document. ``edited``: the text was
-    changed by hand, and the position is that of the passage it replaced."""
-
-
-class Entity(answer.Entity, Result):
-    """The state of an entity named in the hits, valid from ``story_time`` on; None means from the beginning."""
-
-
-class Context(answer.AnswerContext, Result):
-    """The chunks as text for a language model, within the requested token budget."""
-
-
-class Stats(answer.Stats, Result):
-    """Statistics of an answer. ``latency_ms`` is in milliseconds per stage, ``source_share`` adds up to 1. ``fallback``: the
-    last resort that was added and why, or ``none_configured`` where an answer needed one. ``degradations``: each loss,
-    with ``part``, ``code`` and ``detail``."""
+HitSource = answer.HitSource
+Rerank = answer.RerankMove
+Hit = answer.AnswerChunk
+FacetValue = answer.FacetValue
+Facet = answer.Facet
+Group = answer.Group
+Citation = answer.Citation
+Entity = answer.Entity
+Context = answer.AnswerContext
+Stats = answer.Stats
 
 
 class QueryResult(Result):
@@ -137,8 +106,7 @@ class QueryResult(Result):
     stats: Stats = field(default_factory=functools.partial(decode, Stats, {}))
 
 
-class PendingQuery(answer.QueryAccepted, Result):
-    """A submitted query; ``query_result`` fetches its answer."""
+PendingQuery = answer.QueryAccepted
 
 
 class BatchedAnswer(Result):
@@ -270,7 +238,7 @@ class QueryOperations(Resource):
                 found = yield from self._batch_results(batch.job_id, read - 1, _RESULTS_AT_ONCE, hold_s)
                 read += len(found)
                 for result in found:
-                    results.append(replace(result, index=start + result.index))
+                    results.append(replace(result, index=start + result.index).received(result.raw))
                     if on_result:
                         on_result(results[-1])
                 if not found:

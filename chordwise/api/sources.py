@@ -6,20 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from chordwise.contract import source
-from chordwise.records import Result
 from chordwise.resource import Resource, given, operation, path
 from chordwise.transport import Steps
 
-
-class SourceInfo(source.SourceInfo, Result):
-    """A source with its counts. ``kind``: text, bytes, file, url or sheet. ``statuses``: its documents counted by status.
-    ``chunks``: those that searches see. ``encoding`` is None unless all its documents were read in
-    one; ``page_start`` and ``page_end`` are the first and the last page of any of them. ``followed``: how a store of files is
-    followed, with its latest run; None for other sources."""
-
-
-class SourceDeletion(source.SourceDeleted, Result):
-    """The number of documents deleted with a source."""
+SourceInfo = source.SourceInfo
+SourceDeletion = source.SourceDeleted
 
 
 class SourceOperations(Resource):

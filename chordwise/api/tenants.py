@@ -10,31 +10,12 @@ from chordwise.records import Result, decode
 from chordwise.resource import Resource, operation, path
 from chordwise.transport import Steps
 
-
-class Tenant(tenant.TenantView, Result):
-    """An isolated customer. ``disabled_at``: none of its keys has worked since then."""
-
-
-class Quota(tenant.Quota, Result):
-    """The limit, None for no limit, and how much of it is used."""
-
-
-class Quotas(tenant.QuotaUse, Result):
-    """The tenant's limits on stored documents and chunks, on queued documents, on embedding tokens and on the memory of its
-    queries and stored answers."""
-
-
-class TenantQuotas(tenant.OwnQuotasView, Result):
-    """A tenant's own quotas; None where the installation's setting applies, 0 for no limit."""
-
-
-class TenantErasure(tenant.TenantErased, Result):
-    """The rows ``erased`` by store and table, and those a recount found ``remaining``: none, if all is well."""
-
-
-class UsageCounts(job.Usage, Result):
-    """``texts`` were sent in ``requests`` and counted as ``tokens`` by the model service. ``cached`` texts were not sent
-    and would have taken about ``saved_tokens``. ``cost`` is in the operator's currency."""
+Tenant = tenant.TenantView
+Quota = tenant.Quota
+Quotas = tenant.QuotaUse
+TenantQuotas = tenant.OwnQuotasView
+TenantErasure = tenant.TenantErased
+UsageCounts = job.Usage
 
 
 class UsageRow(job.UsageRow, UsageCounts):
@@ -49,12 +30,8 @@ class UsageReport(Result):
     data: tuple[UsageRow, ...]
 
 
-class Actor(tenant.AuditActor, Result):
-    """The key that did it, by id and name. Both are empty for the installation itself."""
-
-
-class AuditEntry(tenant.AuditEntry, Result):
-    """One search or one write: ``actor``, ``action``, and the first hundred ``ids`` of ``count``."""
+Actor = tenant.AuditActor
+AuditEntry = tenant.AuditEntry
 
 
 class TenantOperations(Resource):
@@ -124,7 +101,7 @@ class TenantOperations(Resource):
         while report is None or cursor:
             body = (yield from self._request("GET", "/v1/usage", params={**filters, "cursor": cursor})).json()
             page = decode(UsageReport, body)
-            report = page if report is None else replace(report, data=report.data + page.data)
+            report = page if report is None else replace(report, data=report.data + page.data).received(report.raw)
             cursor = page.raw.get("next_cursor")
         return report
 

@@ -9,26 +9,25 @@ import hmac
 import json
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from chordwise.contract import webhook
 from chordwise.errors import ChordwiseError
-from chordwise.records import Result
 from chordwise.resource import Resource, entries, given, operation, path
 from chordwise.transport import Steps
 
 TOLERANCE_S = 300
 
 
-class Webhook(webhook.Webhook, Result):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook(webhook.Webhook):
     """An endpoint that is notified when jobs end. ``secret`` is only in the answer that created or changed it."""
 
     secret: str | None = field(default=None, repr=False)
 
 
-class Delivery(webhook.Delivery, Result):
-    """One message to one endpoint. ``state``: pending, delivered or dead. ``body``: the message, read one at a time."""
+Delivery = webhook.Delivery
 
 
 class NotGenuine(ChordwiseError):

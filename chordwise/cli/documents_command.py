@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from chordwise.api.documents import MOST_CHANGED
-from chordwise.api.jobs import Job, warnings_of
+from chordwise.api.jobs import Job
 from chordwise.cli import screen, short_ids
 from chordwise.cli.jobs_command import require_success
 from chordwise.contract.document import LENGTHS
@@ -73,7 +73,7 @@ def show(document_id: DocumentIdArgument, namespace: NamespaceOption) -> None:
         "source": " ".join(filter(None, (source.kind, source.uri, source.source_id))),
         "media type": source.media_type,
         "encoding": source.encoding,
-        "warnings": "; ".join(warnings_of(source.encoding_warning, source.pages_warning)),
+        "warnings": "; ".join(source.warnings),
     }
     screen.print_facts(document, {name: value for name, value in facts.items() if value or value == 0})
 

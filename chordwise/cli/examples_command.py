@@ -160,7 +160,7 @@ def _into_tables(
     elif not total.accepted:
         reason = "there is no good row in the book, and nothing was stored"
     if reason is not None:
-        return _Outcome(report=replace(check.report, refused_because=reason)), {}, {}
+        return _Outcome(report=replace(check.report, refused_because=reason).received(check.report.raw)), {}, {}
     sent: dict[str, ExamplesImport] = {}
     parts: dict[str, _Outcome] = {}
     lost: dict[str, ChordwiseError] = {}

@@ -21,8 +21,8 @@ from typer import Option
 
 from chordwise.client import Chordwise
 from chordwise.config import as_operator, discover
+from chordwise.contract.record import Answered
 from chordwise.errors import InvalidInput
-from chordwise.records import Result
 
 if TYPE_CHECKING:  # rich is imported where something is drawn: --json needs none of it
     from rich.console import Console
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # rich is imported where something is drawn: --json needs non
 
     from chordwise.api.jobs import Ingestion, Job, JobError, JobItem
 
-R = TypeVar("R", bound=Result)
+R = TypeVar("R", bound=Answered)
 T = TypeVar("T")
 _AS_JSON: ContextVar[bool] = ContextVar("as_json", default=False)
 
@@ -208,7 +208,7 @@ def report(value: object, sentence: str) -> None:
         say(sentence)
 
 
-def print_fields(record: Result, fields: Mapping[str, str | None]) -> None:
+def print_fields(record: Answered, fields: Mapping[str, str | None]) -> None:
     """Print a record as one JSON document, or these fields of it, one on each unwrapped line, to be copied from."""
     if as_json():
         print_json(record.raw)
@@ -218,7 +218,7 @@ def print_fields(record: Result, fields: Mapping[str, str | None]) -> None:
         say(f"{name:<{width}}  {clean(value or '')}")
 
 
-def print_facts(record: Result, facts: Mapping[str, object]) -> None:
+def print_facts(record: Answered, facts: Mapping[str, object]) -> None:
     """Print a record as one JSON document, or these facts about it as a table, one a line."""
     if as_json():
         print_json(record.raw)

@@ -28,7 +28,7 @@ class HitSource(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankMove(Answered):
-    """The effect of reranking on a hit: its score there, and its previous position."""
+    """The effect of reranking on a hit: its score there, and its previous position, counted from 1."""
 
     score: float
     from_rank: int
@@ -115,7 +115,7 @@ class Entity(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerContext(Answered):
-    """The hits in the form for a prompt."""
+    """The hits in the form for a prompt, within the requested token budget."""
 
     text: str
     token_count: int
@@ -164,7 +164,8 @@ _INDEX_AGE = "Set while MySQL is away: seconds since the keyword index was last 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats(Answered):
-    """Figures on how the answer was made. Times in milliseconds."""
+    """Figures on how the answer was made. Times in milliseconds. `source_share` adds up to 1. `fallback`: the last resort that
+    was added and why, or `none_configured` where an answer needed one. `degradations`: each loss on the way."""
 
     hits: Mapping[str, int]
     source_share: Mapping[str, float]

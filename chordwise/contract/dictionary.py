@@ -17,7 +17,8 @@ class RuleOut(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DictionaryOut(Answered):
-    """A stored dictionary. `namespace` is null for the one that applies to all of them."""
+    """A stored dictionary. `namespace` is null for the one that applies to all of them. `synonyms` are groups of expressions
+    that mean the same."""
 
     namespace: str | None
     version: int

@@ -79,6 +79,11 @@ class Source(Answered):
     page_start: int | None
     page_end: int | None
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return a sentence on each doubt about its text: its encoding, and what was left out of it."""
+        return tuple(warning for warning in (self.encoding_warning, self.pages_warning) if warning)
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Identified(Answered):

@@ -60,7 +60,8 @@ class SampledExample(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExamplesVerification(Answered):
-    """Whether the accepted rows of a job can be found: `searchable` of `rows` are shown and have a chunk."""
+    """Whether the accepted rows of a job can be found: `searchable` of `rows` are shown and have a chunk.
+    `missing`: the first that are not."""
 
     job_id: str
     namespace: str
@@ -102,7 +103,7 @@ class Duplicates(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExampleStatistics(Answered):
-    """The example library of a namespace."""
+    """The example library of a namespace. Lengths count characters."""
 
     namespace: str
     total: StoredCategory

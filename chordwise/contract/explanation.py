@@ -13,7 +13,8 @@ TraceMark = Literal["slow", "degraded", "failed", "empty", "requested", "sampled
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSummary(Answered):
-    """A kept trace. `marks`: the reasons why it is kept. `text`: the first 300 characters of the question."""
+    """A kept trace. `marks`: the reasons why it is kept. `text`: the first 300 characters of the question. `total_ms`: from
+    the request to the answer."""
 
     query_id: str
     asked_at: datetime

@@ -15,7 +15,8 @@ Outcome = Literal["created", "replaced", "unchanged", "skipped", "superseded", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renamed(Answered):
-    """A document stored under another id, because a document with other bytes has `requested_id`."""
+    """A document stored under another id, because a document with other bytes has `requested_id`. `ordinal` counts from
+    0 in the order of its request."""
 
     ordinal: int
     requested_id: str
@@ -36,7 +37,8 @@ class JobAccepted(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobError(Complete):
-    """The reason for one document's failure in a job."""
+    """The reason for one document's failure in a job. `code` is stable, `detail` is a sentence, `pointer` leads to the
+    field of the request."""
 
     document_id: str | None
     code: str
@@ -143,6 +145,11 @@ class Item(Answered):
     encoding_probability: float | None
     encoding_warning: str | None
     pages_warning: str | None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return a sentence on each doubt about its text: its encoding, and what was left out of it."""
+        return tuple(warning for warning in (self.encoding_warning, self.pages_warning) if warning)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

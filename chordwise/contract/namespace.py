@@ -1,7 +1,7 @@
 """Namespaces, their values, and the alignment of the two stores."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 
 from chordwise.contract.record import Answered, Complete
@@ -21,6 +21,11 @@ class Differences(Complete):
     leftover: int = 0
     statistics: int = 0
     document_vectors: int = 0
+
+    @property
+    def aligned(self) -> bool:
+        """Return whether there is no difference of any kind."""
+        return not any(getattr(self, each.name) for each in fields(Differences))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

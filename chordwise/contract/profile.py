@@ -21,7 +21,7 @@ class ProfileVersionShape(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentShape(Answered):
-    """An experiment."""
+    """Arms of retrieval that are compared on real queries. `experiment` holds the arms and `coverage`."""
 
     experiment_id: str
     active: bool

@@ -10,7 +10,7 @@ from chordwise.contract.record import Answered, Complete
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantView(Complete):
-    """A tenant. `disabled_at`: none of its keys works since then."""
+    """An isolated customer. `disabled_at`: none of its keys works since then."""
 
     tenant_id: str
     name: str

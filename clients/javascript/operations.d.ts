@@ -60,7 +60,7 @@ export interface AnswerChunk {
   highlights?: Span[];
 }
 
-/** The hits in the form for a prompt. */
+/** The hits in the form for a prompt, within the requested token budget. */
 export interface AnswerContext {
   text: string;
   token_count: number;
@@ -567,7 +567,7 @@ export interface DictionaryIn {
   rules?: RuleIn[];
 }
 
-/** A stored dictionary. `namespace` is null for the one that applies to all of them. */
+/** A stored dictionary. `namespace` is null for the one that applies to all of them. `synonyms` are groups of expressions that mean the same. */
 export interface DictionaryOut {
   namespace: string | null;
   version: number;
@@ -768,7 +768,7 @@ export interface ErrorPlace {
   detail: string;
 }
 
-/** The example library of a namespace. */
+/** The example library of a namespace. Lengths count characters. */
 export interface ExampleStatistics {
   namespace: string;
   total: StoredCategory;
@@ -831,7 +831,7 @@ export interface ExamplesRequest {
   };
 }
 
-/** Whether the accepted rows of a job can be found: `searchable` of `rows` are shown and have a chunk. */
+/** Whether the accepted rows of a job can be found: `searchable` of `rows` are shown and have a chunk. `missing`: the first that are not. */
 export interface ExamplesVerification {
   job_id: string;
   namespace: string;
@@ -867,7 +867,7 @@ export interface ExperimentResults {
   buckets: ArmResult[];
 }
 
-/** An experiment. */
+/** Arms of retrieval that are compared on real queries. `experiment` holds the arms and `coverage`. */
 export interface ExperimentShape {
   experiment_id: string;
   active: boolean;
@@ -1150,7 +1150,7 @@ export interface JobAccepted {
   delayed?: string;
 }
 
-/** The reason for one document's failure in a job. */
+/** The reason for one document's failure in a job. `code` is stable, `detail` is a sentence, `pointer` leads to the field of the request. */
 export interface JobError {
   document_id: string | null;
   code: string;
@@ -1692,7 +1692,7 @@ export interface ReadersRequest {
   default?: boolean;
 }
 
-/** A document stored under another id, because a document with other bytes has `requested_id`. */
+/** A document stored under another id, because a document with other bytes has `requested_id`. `ordinal` counts from 0 in the order of its request. */
 export interface Renamed {
   ordinal: number;
   requested_id: string;
@@ -1722,7 +1722,7 @@ export interface Replayed {
   replayed: number;
 }
 
-/** The effect of reranking on a hit: its score there, and its previous position. */
+/** The effect of reranking on a hit: its score there, and its previous position, counted from 1. */
 export interface RerankMove {
   score: number;
   from_rank: number;
@@ -1977,7 +1977,7 @@ export interface StartRequest {
   service?: "default" | "next";
 }
 
-/** Figures on how the answer was made. Times in milliseconds. */
+/** Figures on how the answer was made. Times in milliseconds. `source_share` adds up to 1. `fallback`: the last resort that was added and why, or `none_configured` where an answer needed one. `degradations`: each loss on the way. */
 export interface Stats {
   hits: Record<string, number>;
   source_share: Record<string, number>;
@@ -2035,7 +2035,7 @@ export interface TenantRequest {
   quotas?: QuotasIn | null;
 }
 
-/** A tenant. `disabled_at`: none of its keys works since then. */
+/** An isolated customer. `disabled_at`: none of its keys works since then. */
 export interface TenantView {
   tenant_id: string;
   name: string;
@@ -2084,7 +2084,7 @@ export interface TracePage {
   next_cursor: string | null;
 }
 
-/** A kept trace. `marks`: the reasons why it is kept. `text`: the first 300 characters of the question. */
+/** A kept trace. `marks`: the reasons why it is kept. `text`: the first 300 characters of the question. `total_ms`: from the request to the answer. */
 export interface TraceSummary {
   query_id: string;
   asked_at: string;

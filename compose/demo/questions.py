@@ -87,7 +87,7 @@ def shortfalls(question: Question, result: QueryResult, corpus: Mapping[str, Doc
     if unfit:
         yield f"the filters should have kept out {_listed(unfit)}"
     if result.stats.degraded:
-        yield f"the answer is degraded: {_listed([str(loss) for loss in result.stats.degradations])}"
+        yield f"the answer is degraded: {_listed([f'{loss.part}: {loss.code}' for loss in result.stats.degradations])}"
 
 
 def rank_of_expected(question: Question, result: QueryResult) -> int | None:

@@ -13,7 +13,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from chordwise import Document, Hit, HitSource, QueryResult, Rerank, Stats
+from chordwise import Document, Hit, QueryResult, Stats
+from tests.support.clients.answered import answered
 
 DEMO = Path(__file__).resolve().parents[2] / "compose/demo"
 
@@ -44,17 +45,18 @@ def chinese(demo):
 def hit(
     document_id="zh-ir-rrf", *, namespace="zh-notes", title="倒数排名融合：不看分数只看名次", text="…", from_rank=2
 ):
-    seen = HitSource(channel="keyword", rank=1, score=7.25, normalized=1.0, contribution=0.7)
-    also = HitSource(channel="semantic", rank=4, score=0.43, normalized=0.5, contribution=0.15)
-    return Hit(
+    seen = {"channel": "keyword", "rank": 1, "score": 7.25, "normalized": 1.0, "contribution": 0.7}
+    also = {"channel": "semantic", "rank": 4, "score": 0.43, "normalized": 0.5, "contribution": 0.15}
+    return answered(
+        Hit,
         chunk_id=f"c-{document_id}",
         document_id=document_id,
         namespace=namespace,
         title=title,
         text=text,
         source="keyword",
-        sources=(seen, also),
-        rerank=Rerank(score=0.9, from_rank=from_rank),
+        sources=[seen, also],
+        rerank={"score": 0.9, "from_rank": from_rank},
     )
 
 
@@ -65,7 +67,7 @@ def answer(*hits, **stats):
         "latency_ms": {"total": 31.2, "keyword": 9.8},
         "rerank_lift": 0.03,
     }
-    return QueryResult(query_id="q", status="succeeded", chunks=hits, stats=Stats(**{**known, **stats}))
+    return QueryResult(query_id="q", status="succeeded", chunks=hits, stats=answered(Stats, **{**known, **stats}))
 
 
 class DescribePythonDocs:
@@ -124,7 +126,10 @@ class DescribeQuestions:
             (answer(), "which are nothing"),
             (answer(hit("zh-ir-bm25"), hit("zh-ir-ndcg"), hit("zh-ir-rag"), hit()), "none of zh-ir-rrf is among"),
             (answer(hit(), hit(namespace="other")), "hits come from other"),
-            (answer(hit(), degraded=True, degradations=("semantic: timeout",)), "degraded: semantic: timeout"),
+            (
+                answer(hit(), degraded=True, degradations=[{"part": "semantic", "code": "timeout"}]),
+                "degraded: semantic: timeout",
+            ),
             (answer(hit(), hit("unknown")), "kept out unknown"),
         ],
     )
@@ -176,7 +181,7 @@ class DescribePrinting:
         assert demo["show"].movement(place, from_rank) == said
 
     def it_prints_an_answer_that_says_next_to_nothing(self, demo):
-        bare = QueryResult(query_id="q", status="succeeded", chunks=(Hit(chunk_id="c", document_id="d"),))
+        bare = QueryResult(query_id="q", status="succeeded", chunks=(answered(Hit, chunk_id="c", document_id="d"),))
         assert demo["show"].stats_lines(bare) == ("hits - | share - | rerank lift -", "ms: -")
         assert demo["show"].hits_table(bare).row_count == 1
 

@@ -13,12 +13,13 @@ import pytest
 
 from chordwise import AsyncChordwise, Chordwise, ConnectionFailed, ProblemError, Timeout
 from chordwise.api.jobs import Job
+from tests.support.clients.answered import answered
 from tests.support.servers.gateway_stub import KEY, GatewayStub, Reply, serve
 
 LATE_S = 10.0  # far beyond every deadline below, far below the client's own timeout of 30 s
 WAYS: dict[str, Callable[[Any], Any]] = {
     "wait": lambda client: client.wait("j", timeout=0.3),
-    "wait for a known job": lambda client: client.wait(Job(job_id="j"), timeout=0.3),
+    "wait for a known job": lambda client: client.wait(answered(Job, job_id="j"), timeout=0.3),
     "query": lambda client: client.query("x", namespace="kb", timeout=0.3),
     "query_result": lambda client: client.query_result("q", timeout=0.3),
 }

@@ -20,6 +20,7 @@ from chordwise.config import as_operator, discover
 from chordwise.records import decode
 from chordwise.transport import client_arguments, encode
 from pipeline.document_sources import document_id_of
+from tests.support.clients.answered import answered
 
 KB = IngestKeywords(namespace="kb")
 
@@ -86,11 +87,11 @@ class DescribeIngestion:
         ],
     )
     def it_has_one_status_for_all_jobs(self, states, together):
-        jobs = tuple(Job(job_id=str(place), status=status) for place, status in enumerate(states))
+        jobs = tuple(answered(Job, job_id=str(place), status=status) for place, status in enumerate(states))
         assert Ingestion(jobs=jobs).status == together
 
     def it_adds_up_and_has_an_id_only_if_it_is_one_job(self):
-        jobs = tuple(Job(job_id=name, total=3, succeeded=2, failed=1, chunks=9) for name in "ab")
+        jobs = tuple(answered(Job, job_id=name, total=3, succeeded=2, failed=1, chunks=9) for name in "ab")
         both = Ingestion(jobs=jobs)
         assert (both.total, both.succeeded, both.failed, both.chunks, both.job_ids) == (6, 4, 2, 18, ("a", "b"))
         assert Ingestion(jobs=jobs[:1]).job_id == "a"

@@ -22,6 +22,7 @@ from chordwise.api.queries import Hit
 from chordwise.example_step import LONGEST_QUESTION, awith_examples, question_of, with_examples
 from chordwise.recall_agent import RecallAgent, recall_request
 from chordwise.tools import NOTHING_FOUND, KnowledgeTool
+from tests.support.clients.answered import answered
 from tests.support.repository.project import CLIENT_PROJECT
 from tests.support.servers.gateway_stub import KEY, GatewayStub, problem, serve
 
@@ -221,13 +222,21 @@ class DescribeTheStep:
 
 class DescribeWhatIsHandedOn:
     def it_names_the_source_a_document_has(self):
-        hit = Hit(
-            chunk_id="c", document_id="d", namespace="kb", metadata={"source_uri": "file:a", "score": "mine"}, score=0.5
+        hit = answered(
+            Hit,
+            chunk_id="c",
+            document_id="d",
+            namespace="kb",
+            metadata={"source_uri": "file:a", "score": "mine"},
+            score=0.5,
         )
         known = passage_metadata(hit, "q")
         assert (known["source"], known["score"], known["query_id"]) == ("file:a", 0.5, "q")
-        assert passage_metadata(Hit(chunk_id="c", document_id="d", metadata={"source": "own"}), "q")["source"] == "own"
-        assert "title" not in passage_metadata(Hit(chunk_id="c", document_id="d"), "q")
+        assert (
+            passage_metadata(answered(Hit, chunk_id="c", document_id="d", metadata={"source": "own"}), "q")["source"]
+            == "own"
+        )
+        assert "title" not in passage_metadata(answered(Hit, chunk_id="c", document_id="d"), "q")
 
     @pytest.mark.parametrize("nothing", [None, {}, {"chunks": None, "stats": 5}, {"chunks": [None]}])
     def it_takes_nothing_for_an_answer(self, nothing):

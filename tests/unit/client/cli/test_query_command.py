@@ -13,32 +13,34 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from chordwise import AnswerEvent, ChordwiseError, Hit, QueryResult, Stats, WrittenAnswer, WrittenCitation
-from chordwise.api.queries import Facet, FacetValue, Group, HitSource, Rerank
+from chordwise import AnswerEvent, ChordwiseError, Hit, QueryResult, Stats, WrittenAnswer
+from chordwise.api.queries import Facet, FacetValue, Group
 from chordwise.cli import run
 from chordwise.cli.query_command import best_sentence, query_words, show, show_answer, summary
 from chordwise.cli.screen import clean, folded
-from chordwise.contract.answer import Degradation
+from tests.support.clients.answered import answered
 from tests.support.servers.gateway_stub import KEY, problem, serve
 
-CHINESE = Hit(
+CHINESE = answered(
+    Hit,
     chunk_id="c2",
     document_id="zh-1",
     namespace="kb",
     title="矢井田瞳（やいだひとみ），是日本大阪府丰中市出身的创作歌手",
     text="香港浸会大学中医药学院植物药库对雷公藤是怎样描述的" * 20,
     score=0.5,
-    sources=(HitSource(channel="semantic", rank=1), HitSource(channel="keyword", score=0.1)),
-    rerank=Rerank(score=0.4, from_rank=1),
+    sources=[{"channel": "semantic", "rank": 1}, {"channel": "keyword", "score": 0.1}],
+    rerank={"score": 0.4, "from_rank": 1},
 )
-ENGLISH = Hit(
+ENGLISH = answered(
+    Hit,
     chunk_id="c1",
     document_id="en-1",
     namespace="kb",
     title="Thermal distributions",
     text="The authors give\n\nthe exact solution " * 20,
     score=0.93,
-    sources=(HitSource(channel="keyword", rank=2, score=7.2), HitSource(channel="semantic", rank=11)),
+    sources=[{"channel": "keyword", "rank": 2, "score": 7.2}, {"channel": "semantic", "rank": 11}],
 )
 
 
@@ -60,14 +62,18 @@ def told(*events: AnswerEvent, terminal: bool = True) -> str:
 
 
 def checked(text: str | None, *documents: str) -> AnswerEvent:
-    citations = tuple(
-        WrittenCitation(marker=f"[{number}]", chunk_id="c", document_id=name, title="T")
+    citations = [
+        {"marker": f"[{number}]", "chunk_id": "c", "document_id": name, "title": "T", "namespace": "kb"}
         for number, name in enumerate(documents, 1)
+    ]
+    answer = answered(
+        WrittenAnswer,
+        query_id="q",
+        status="succeeded" if text else "failed",
+        text=text,
+        citations=citations,
+        degradations=[] if text else [{"part": "write", "code": "uncited_reply"}],
     )
-    answer = WrittenAnswer(
-        query_id="q", status="succeeded" if text else "failed", text=text, citations=citations,
-        degradations=() if text else (Degradation(part="write", code="uncited_reply", detail=""),),
-    )  # fmt: skip
     return AnswerEvent(kind="finished", answer=answer)
 
 
@@ -91,7 +97,7 @@ class DescribeTheWrittenAnswer:
 def shown(width: int, *hits: Hit, stats: Stats | None = None) -> str:
     console = Console(width=width, color_system=None, markup=False, emoji=False, highlight=False)
     with console.capture() as capture:
-        show(QueryResult(query_id="q", status="succeeded", chunks=hits, stats=stats or Stats()), console)
+        show(QueryResult(query_id="q", status="succeeded", chunks=hits, stats=stats or answered(Stats)), console)
     return capture.get()
 
 
@@ -112,11 +118,11 @@ class DescribeTheAnswer:
         )
         facets = (
             Facet(field="metadata.team", counted_over="matches", passages=20, values=values, other=5, distinct=7),
-            Facet(field="type", counted_over="pool", passages=0),
+            Facet(field="type", counted_over="pool", passages=0, values=(), other=0, distinct=0),
         )
         groups = (
             Group(value="人事", chunk_ids=("c2",), next={"exclude": ["c2"]}),
-            Group(value=None, chunk_ids=("c1",)),
+            Group(value=None, chunk_ids=("c1",), next=None),
         )
         result = QueryResult(query_id="q", status="succeeded", chunks=(CHINESE, ENGLISH), facets=facets, groups=groups)
         console = Console(width=100, color_system=None, markup=False, emoji=False, highlight=False)
@@ -138,14 +144,20 @@ class DescribeTheAnswer:
         assert "…  zh-1" in shown(70, CHINESE)
 
     def it_shows_text_as_it_is_but_nothing_that_controls_the_terminal(self):
-        hit = Hit(chunk_id="c", document_id="d\x07", title="[bold]x[/bold] :smile:", text="a\x1b[31m\u202eb\x00c\ud800")
+        hit = answered(
+            Hit,
+            chunk_id="c",
+            document_id="d\x07",
+            title="[bold]x[/bold] :smile:",
+            text="a\x1b[31m\u202eb\x00c\ud800",
+        )
         printed = shown(100, hit)
         assert "[bold]x[/bold] :smile:  d" in printed
         assert "a[31mbc\ufffd" in printed
 
     @pytest.mark.parametrize("fallback", ["none_configured", "hint:below_threshold"])
     def it_says_first_that_the_documents_probably_hold_no_answer(self, fallback):
-        printed = shown(80, ENGLISH, CHINESE, stats=Stats(fallback=fallback))
+        printed = shown(80, ENGLISH, CHINESE, stats=answered(Stats, fallback=fallback))
         assert printed.startswith("The answer is probably not in your documents")
         assert "probably not" not in shown(80, ENGLISH, CHINESE)
 
@@ -189,14 +201,15 @@ class DescribeTheSentence:
 
 class DescribeTheSummary:
     def it_names_losses_first_then_remarks_hits_shares_times_and_lift(self):
-        stats = Stats(
-            remarks=("confidence: null, because no passage stands out",),
+        stats = answered(
+            Stats,
+            remarks=["confidence: null, because no passage stands out"],
             hits={"keyword": 20, "semantic": 3},
             source_share={"keyword": 0.4, "semantic": 0.6},
             latency_ms={"total": 31.2, "keyword": 9.84, "fuse": 1.0},
             rerank_lift=0.03,
             degraded=True,
-            degradations=(Degradation(part="semantic", code="timeout", detail=""),),
+            degradations=[{"part": "semantic", "code": "timeout"}],
         )
         assert summary(stats) == [
             ("degraded", "semantic, timeout"),
@@ -208,7 +221,7 @@ class DescribeTheSummary:
         ]
 
     def it_is_silent_about_what_the_server_left_out(self):
-        assert summary(Stats()) == []
+        assert summary(answered(Stats)) == []
 
 
 class DescribeFolding:

@@ -9,6 +9,7 @@ import pytest
 from chordwise.api.chunks import Chunk
 from chordwise.cli import run
 from chordwise.cli.quality.feedback_command import joined
+from tests.support.clients.answered import answered
 from tests.support.servers.gateway_stub import KEY, Reply, serve
 
 PLAN = {
@@ -220,7 +221,7 @@ class DescribeFeedback:
         text = "One two three. Four five six."
         cuts = [(0, 14), (8, 20), (15, 29), (0, 29)]
         chunks = [
-            Chunk(chunk_id=f"{n}", document_id="d", source_id="s", text=text[a:b], start=a, end=b)
+            answered(Chunk, chunk_id=f"{n}", document_id="d", source_id="s", text=text[a:b], start=a, end=b)
             for n, (a, b) in enumerate(cuts)
         ]
         assert joined(chunks) == text
