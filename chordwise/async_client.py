@@ -15,7 +15,7 @@ from chordwise.config import from_environment
 from chordwise.event_stream import EventStream
 from chordwise.operations import Operations
 from chordwise.retries import PATIENT, policy_of
-from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
+from chordwise.transport import Call, Outcome, Steps, answer, client_arguments, no_answer, request_arguments
 
 E = TypeVar("E")
 T = TypeVar("T")
@@ -94,11 +94,11 @@ class AsyncChordwise(Operations):
                 step = steps.send(outcome)
             except StopIteration as end:
                 return cast(T, end.value)
-            if isinstance(step, Pause):
-                await asyncio.sleep(step.seconds)
-                outcome = None
-            else:
+            if isinstance(step, Call):
                 outcome = await self._send(step)
+            else:
+                await asyncio.sleep(step)
+                outcome = None
 
     async def _send(self, call: Call) -> Outcome:
         try:

@@ -15,7 +15,7 @@ from chordwise.config import from_environment
 from chordwise.event_stream import EventStream
 from chordwise.operations import Operations
 from chordwise.retries import PATIENT, policy_of
-from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
+from chordwise.transport import Call, Outcome, Steps, answer, client_arguments, no_answer, request_arguments
 
 E = TypeVar("E")
 T = TypeVar("T")
@@ -111,11 +111,11 @@ class Chordwise(Operations):
                 step = steps.send(outcome)
             except StopIteration as end:
                 return cast(T, end.value)
-            if isinstance(step, Pause):
-                time.sleep(step.seconds)
-                outcome = None
-            else:
+            if isinstance(step, Call):
                 outcome = self._send(step)
+            else:
+                time.sleep(step)
+                outcome = None
 
     def _send(self, call: Call) -> Outcome:
         try:

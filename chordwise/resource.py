@@ -12,7 +12,7 @@ from urllib.parse import quote
 from chordwise.errors import InvalidInput, Timeout, UnexpectedAnswer
 from chordwise.records import decode
 from chordwise.retries import RetryPolicy, exchange
-from chordwise.transport import Answer, Call, Pause, Steps, encode, plain
+from chordwise.transport import Answer, Call, Steps, encode, plain
 
 if TYPE_CHECKING:
     from chordwise.async_client import AsyncChordwise
@@ -142,7 +142,7 @@ class Resource:
         if now >= deadline:
             raise Timeout(f"{subject} is still {status}; the server continues with it")
         if now - began < _SHORTEST_ROUND_S:
-            yield Pause(seconds=min(_SHORTEST_ROUND_S, deadline - now))
+            yield min(_SHORTEST_ROUND_S, deadline - now)
 
 
 def entries(kind: type[T], page: Any, path: str, name: str = "data") -> list[T]:

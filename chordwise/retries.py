@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from chordwise.errors import ChordwiseError, ConnectionFailed, ProblemError, Timeout
-from chordwise.transport import Answer, Call, Outcome, Pause, Steps
+from chordwise.transport import Answer, Call, Outcome, Steps
 
 _FOREIGN = "the response with HTTP status {} is not one of Chordwise; check the address"
 _TRY_LATER = frozenset({502, 503, 504})
@@ -82,7 +82,7 @@ def exchange(
         delay_s = policy.delay_s(call, outcome, attempt, patient=patient)
         if delay_s is None or clock() + delay_s > deadline:
             return _answer_or_raise(call, outcome)
-        yield Pause(seconds=delay_s)
+        yield delay_s
         attempt += 1
 
 

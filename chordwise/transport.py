@@ -1,6 +1,6 @@
 """Requests and answers as plain values, and their conversion to and from httpx.
 
-Operations are written once, as generators that yield a ``Call`` or a ``Pause`` and receive its outcome. The
+Operations are written once, as generators that yield a ``Call`` and receive its outcome, or seconds to wait. The
 synchronous and the asynchronous client differ only in how they run these.
 """
 
@@ -27,13 +27,7 @@ USER_AGENT = f"chordwise-python/{CLIENT_VERSION}"
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilePart:
-    """One file of a multipart request."""
-
-    name: str
-    content: bytes
-    media_type: str
+FilePart: TypeAlias = tuple[str, bytes, str]  # a file of a multipart request: its name, content and media type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +46,6 @@ class Call:
     safe: bool = True
     expects: frozenset[int] = frozenset()
     limit_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pause:
-    """A wait between two requests."""
-
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +76,7 @@ class NoAnswer:
 
 
 Outcome: TypeAlias = Answer | NoAnswer
-Steps: TypeAlias = Generator[Call | Pause, Outcome | None, T]
+Steps: TypeAlias = Generator[Call | float, Outcome | None, T]
 
 
 def encode(value: object) -> bytes:
@@ -150,7 +137,7 @@ def request_arguments(call: Call, timeout_s: float) -> dict[str, Any]:
         ),
     }
     if call.files:
-        arguments["files"] = [("file", (part.name, part.content, part.media_type)) for part in call.files]
+        arguments["files"] = [("file", part) for part in call.files]
         arguments["data"] = dict(call.form)
     elif call.content is not None:
         arguments["content"] = call.content

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -17,7 +16,7 @@ from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.http.route_descriptions import Cursor, Limit, route
 from api_gateway.resources.route_parts import Json, Page, deleted, existing, send_page
-from chordwise.contract.tenant import CurrentKey, Key
+from chordwise.contract.tenant import CurrentKey, Key, KeyWithSecret
 from pipeline.administration import manage_tenants
 from pipeline.errors import Rejected
 from pipeline.filters.readers import EVERY_DOCUMENT, LONGEST_PRINCIPAL, MOST_PRINCIPALS
@@ -62,14 +61,6 @@ class KeyRotateRequest(Wire):
 
     overlap_seconds: Annotated[int, Field(ge=0, le=LONGEST_OVERLAP_S)] = 86_400
     tenant_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyWithSecret(Key):
-    """A key and its value for `Authorization: Bearer`, and the secret to sign tokens with; both are shown this once."""
-
-    api_key: str
-    token_secret: str | None
 
 
 class KeyPage(Page[Key]):

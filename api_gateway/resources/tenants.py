@@ -18,12 +18,11 @@ from api_gateway.resources.keys import (
     KeyPage,
     KeyRequest,
     KeyRotateRequest,
-    KeyWithSecret,
     key_json,
 )
 from api_gateway.resources.route_parts import CurrentGateway, OperatorJson, Page, existing, send_page
 from api_gateway.resources.usage import send_quotas
-from chordwise.contract.tenant import Key, OwnQuotasView, QuotaUse, TenantErased, TenantView
+from chordwise.contract.tenant import Key, KeyWithSecret, OwnQuotasView, QuotaUse, TenantErased, TenantView
 from pipeline.administration import manage_tenants
 from pipeline.maintenance.erase import erase_tenant, refuse_unfinished
 from pipeline.records import TenantId

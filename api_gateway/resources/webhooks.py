@@ -1,7 +1,6 @@
 """Webhooks: endpoints that are called when jobs end, and the deliveries to them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -16,7 +15,7 @@ from api_gateway.http.responses import json_response, page_response
 from api_gateway.http.route_descriptions import Cursor, Limit, Parameter, Wait, route
 from api_gateway.live import poll
 from api_gateway.resources.route_parts import CompleteList, Json, Page, deleted, existing, parse_uuid, send_page
-from chordwise.contract.webhook import Delivery, DeliveryStateName, Webhook
+from chordwise.contract.webhook import Delivery, DeliveryStateName, Webhook, WebhookWithSecret
 from pipeline.administration import edit_webhooks as flow
 from pipeline.outbound.post_client import NotAllowed
 from pipeline.records import TenantId
@@ -46,13 +45,6 @@ class RotateRequest(Wire):
 
     overlap_seconds: Annotated[int, Field(ge=0, le=7 * 86_400)] = 86_400
     tenant_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookWithSecret(Webhook):
-    """An endpoint and the secret that signs its calls, which is shown this once."""
-
-    secret: str
 
 
 class WebhookList(CompleteList[Webhook]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 from chordwise.api.documents import Document, document_json
 from chordwise.api.files import find_files
@@ -24,27 +24,39 @@ ChunkBeginning = chunk.ChunkBeginningShape
 _PER_REQUEST = 500
 
 
-class ChunkFilters(TypedDict, total=False):
-    """Filters of a list of chunks; a chunk must fit all of them. ``filters`` are those of a query. ``order_by`` is document_id,
-    updated_at or -updated_at. ``offset``: how many to skip, at most 10,000."""
-
-    document_id: str | None
-    source_id: str | None
-    enabled: bool | None
-    chunk_type: str | None
-    parent_id: str | None
-    filters: Mapping[str, Any] | None
-    order_by: str | None
-    offset: int | None
-
-
 class ChunkOperations(Resource):
     """Operations on chunks."""
 
     @operation
-    def chunks(self, *, namespace: str, limit: int | None = 100, **chosen: Unpack[ChunkFilters]) -> Steps[list[Chunk]]:
-        """List published chunks and parents, disabled ones too; ``limit`` None for all."""
-        return self._pages(Chunk, "/v1/chunks", {"namespace": namespace, **chosen}, limit=limit)
+    def chunks(
+        self,
+        *,
+        namespace: str,
+        document_id: str | None = None,
+        source_id: str | None = None,
+        enabled: bool | None = None,
+        chunk_type: str | None = None,
+        parent_id: str | None = None,
+        filters: Mapping[str, Any] | None = None,
+        order_by: str | None = None,
+        offset: int | None = None,
+        limit: int | None = 100,
+    ) -> Steps[list[Chunk]]:
+        """List published chunks and parents, disabled ones too, that fit every filter; ``limit`` None for all. ``filters`` are
+        those of a query. ``order_by`` is document_id, updated_at or -updated_at. ``offset``: how many to skip, at most
+        10,000."""
+        chosen = {
+            "namespace": namespace,
+            "document_id": document_id,
+            "source_id": source_id,
+            "enabled": enabled,
+            "chunk_type": chunk_type,
+            "parent_id": parent_id,
+            "filters": filters,
+            "order_by": order_by,
+            "offset": offset,
+        }
+        return self._pages(Chunk, "/v1/chunks", chosen, limit=limit)
 
     @operation
     def name_chunks(self, chunk_ids: Iterable[str]) -> Steps[list[ChunkBeginning]]:

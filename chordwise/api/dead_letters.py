@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypedDict, Unpack
-
 from chordwise.contract import job
 from chordwise.errors import InvalidInput, UnexpectedAnswer
 from chordwise.resource import Resource, given, operation, path
@@ -13,22 +11,23 @@ PayloadReference = job.PayloadReference
 DeadLetter = job.DeadLetter
 
 
-class DeadLetterFilters(TypedDict, total=False):
-    """Filters of dead letters; a letter must fit all of them. ``reason``: rejected, gave_up or bug."""
-
-    job_id: str | None
-    namespace: str | None
-    code: str | None
-    reason: str | None
-
-
 class DeadLetterOperations(Resource):
     """Operations on dead letters. Every call may be sent twice."""
 
     @operation
-    def dead_letters(self, *, limit: int | None = 100, **chosen: Unpack[DeadLetterFilters]) -> Steps[list[DeadLetter]]:
-        """List documents that failed for good and fit every filter, the latest first."""
-        return self._pages(DeadLetter, path("dead-letters"), chosen, limit=limit)
+    def dead_letters(
+        self,
+        *,
+        job_id: str | None = None,
+        namespace: str | None = None,
+        code: str | None = None,
+        reason: str | None = None,
+        limit: int | None = 100,
+    ) -> Steps[list[DeadLetter]]:
+        """List documents that failed for good and fit every filter, the latest first. ``reason``: rejected, gave_up or
+        bug."""
+        filters = {"job_id": job_id, "namespace": namespace, "code": code, "reason": reason}
+        return self._pages(DeadLetter, path("dead-letters"), filters, limit=limit)
 
     @operation
     def dead_letter(self, letter_id: str) -> Steps[DeadLetter]:
@@ -41,10 +40,18 @@ class DeadLetterOperations(Resource):
         return _replayed((yield from self._request("POST", path("dead-letters", letter_id, "replay"))))
 
     @operation
-    def replay_dead_letters(self, *, everything: bool = False, **chosen: Unpack[DeadLetterFilters]) -> Steps[int]:
+    def replay_dead_letters(
+        self,
+        *,
+        everything: bool = False,
+        job_id: str | None = None,
+        namespace: str | None = None,
+        code: str | None = None,
+        reason: str | None = None,
+    ) -> Steps[int]:
         """Queue again all that fit every filter, or, without filters, ``everything``, as far as that can help; with ``code``
         the others that have it too. Returns their number."""
-        filters = given(**chosen)
+        filters = given(job_id=job_id, namespace=namespace, code=code, reason=reason)
         if everything == bool(filters):
             raise InvalidInput("give filters for the dead letters to replay, or everything=True, and not both")
         body = {"all": True} if everything else filters

@@ -11,7 +11,7 @@ from chordwise.errors import InvalidInput, file_errors
 from chordwise.records import Result, decode
 from chordwise.resource import Resource, given, operation
 from chordwise.retries import problem
-from chordwise.transport import FilePart, Steps
+from chordwise.transport import Steps
 
 _MEDIA_TYPES = {
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
@@ -78,7 +78,7 @@ class ExampleOperations(Resource):
             "POST",
             "/v1/examples",
             params={"dry_run": dry_run or None},
-            files=(FilePart(name=path.name, content=content, media_type=media_type),),
+            files=((path.name, content, media_type),),
             form={"namespace": namespace, "strict": "true" if strict else "false", **chosen},
             hold_s=_READING_S,
             safe=dry_run or on_conflict in (None, "replace"),

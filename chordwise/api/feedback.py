@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TypedDict, Unpack
 
 from chordwise.api.queries import QueryResult, query_id_of
 from chordwise.contract import ratings
@@ -18,28 +17,29 @@ Feedback = ratings.FeedbackShape
 JudgedText = ratings.JudgedQuery
 
 
-class FeedbackKeywords(TypedDict, total=False):
-    """The subject of feedback: a chunk or a document, with the namespace of the latter where several hold it; the session
-    of the user, and a note."""
-
-    chunk_id: str | None
-    document_id: str | None
-    namespace: str | None
-    note: str | None
-    session_id: str | None
-
-
 class FeedbackOperations(Resource):
     """Operations on feedback. Every call may be sent twice."""
 
     @operation
-    def feedback(self, query: QueryResult | str, rating: str, **said: Unpack[FeedbackKeywords]) -> Steps[Feedback]:
+    def feedback(
+        self,
+        query: QueryResult | str,
+        rating: str,
+        *,
+        chunk_id: str | None = None,
+        document_id: str | None = None,
+        namespace: str | None = None,
+        note: str | None = None,
+        session_id: str | None = None,
+    ) -> Steps[Feedback]:
         """Rate a hit of a query: ``good``, ``bad``, or ``click`` if it was opened.
 
-        ``said``: ``chunk_id`` or ``document_id``, and optionally more, see FeedbackKeywords. A repeated rating counts
-        once. ProblemError with status 404 once the query has expired, after an hour by default.
+        Give ``chunk_id`` or ``document_id``, the latter with its ``namespace`` where several hold it; ``session_id``: of the
+        user. A repeated rating counts once. ProblemError with status 404 once the query has expired, after an hour by
+        default.
         """
-        body = given(rating=rating, **said)
+        subject = {"chunk_id": chunk_id, "document_id": document_id, "namespace": namespace}
+        body = given(rating=rating, **subject, note=note, session_id=session_id)
         if ("chunk_id" in body) == ("document_id" in body):
             raise InvalidInput("give either chunk_id or document_id")
         return self._one(Feedback, "POST", path("queries", query_id_of(query), "feedback"), body=body)

@@ -73,7 +73,7 @@ class FoundFile:
         with file_errors(sendable(str(self.path)), "read"):
             content = self.path.read_bytes()
         media_type = _MEDIA_TYPES.get(self.path.suffix.lower(), "application/octet-stream")
-        return FilePart(name=self.name, content=content, media_type=media_type)
+        return self.name, content, media_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 
 from chordwise.contract import tenant
 from chordwise.resource import Resource, given, operation, path
 from chordwise.transport import Steps
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiKey(tenant.Key):
-    """A key. ``api_key``, the secret, is only in the answer that created it, as is ``token_secret``, which signs tokens of
-    principals. ``state``: active, expired or revoked."""
-
-    api_key: str | None = field(default=None, repr=False)
-    token_secret: str | None = field(default=None, repr=False)
-
-
+ApiKey = tenant.KeyWithSecret
 CurrentKey = tenant.CurrentKey
 
 

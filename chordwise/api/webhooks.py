@@ -9,7 +9,6 @@ import hmac
 import json
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from chordwise.contract import webhook
@@ -20,13 +19,7 @@ from chordwise.transport import Steps
 TOLERANCE_S = 300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Webhook(webhook.Webhook):
-    """An endpoint that is notified when jobs end. ``secret`` is only in the answer that created or changed it."""
-
-    secret: str | None = field(default=None, repr=False)
-
-
+Webhook = webhook.WebhookWithSecret
 Delivery = webhook.Delivery
 
 

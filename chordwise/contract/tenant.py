@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from chordwise.contract.record import Answered, Complete
+from chordwise.contract.record import Answered, Complete, absent_not_null
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +112,14 @@ class Key(Answered):
     replaced_by: str | None
     principals: tuple[str, ...]
     signs_tokens: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyWithSecret(Key, Complete):
+    """A key and its value for `Authorization: Bearer`, and the secret to sign tokens with; both are shown this once."""
+
+    api_key: str | None = field(default=None, repr=False, metadata={"json_schema_extra": absent_not_null})
+    token_secret: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,10 @@
 """Endpoints that are called when jobs end."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from chordwise.contract.record import Answered
+from chordwise.contract.record import Answered, Complete, absent_not_null
 
 DeliveryStateName = Literal["pending", "delivered", "dead"]
 
@@ -24,6 +24,13 @@ class Webhook(Answered):
     disabled_at: datetime | None
     disabled_reason: Literal["failing", "gone", "requested"] | None
     previous_secret_until: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookWithSecret(Webhook, Complete):
+    """An endpoint and the secret that signs its calls, which is shown this once."""
+
+    secret: str | None = field(default=None, repr=False, metadata={"json_schema_extra": absent_not_null})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -28,27 +28,7 @@ MEASURES = ("ndcg@10", "mrr@10", "recall@100")
 Run = Mapping[tuple[str, str], Mapping[str, float]]  # measures by (way, query)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """The comparison of run B with run A in one way of asking, by one measure."""
-
-    way: str
-    measure: str
-    result: Paired
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields that are printed."""
-        values = asdict(self.result).items()
-        figures = {name: round(value, 6) if isinstance(value, float) else value for name, value in values}
-        return {"way": self.way, "measure": self.measure, **figures}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """The comparison of two runs. ``unpaired`` counts answers of only one of them, which are left out."""
-
-    rows: tuple[Compared, ...]
-    unpaired: int
+Comparison = Mapping[tuple[str, str], Paired]  # of run B with run A, by (way, measure)
 
 
 def write_run(path: Path, answers: Iterable[Measured]) -> None:
@@ -71,18 +51,19 @@ def read_run(path: Path) -> dict[tuple[str, str], dict[str, float]]:
     return run
 
 
-def compare(a: Run, b: Run) -> Comparison:
-    """Compare B with A in every way that both were asked. Pure. Raises InvalidInput if they share no query."""
+def compare(a: Run, b: Run) -> tuple[Comparison, int]:
+    """Compare B with A in every way that both were asked. Return also how many answers of only one of them are left out.
+    Pure. Raises InvalidInput if they share no query."""
     shared = [key for key in a if key in b]
     if not shared:
         raise InvalidInput("the two runs have no query in common")
     by_way = {way: [key for key in shared if key[0] == way] for way in dict.fromkeys(way for way, _ in shared)}
-    rows = (
-        Compared(way=way, measure=measure, result=paired(*([run[key][measure] for key in keys] for run in (a, b))))
+    compared = {
+        (way, measure): paired(*([run[key][measure] for key in keys] for run in (a, b)))
         for way, keys in by_way.items()
         for measure in MEASURES
-    )
-    return Comparison(rows=tuple(rows), unpaired=len(a) + len(b) - 2 * len(shared))
+    }
+    return compared, len(a) + len(b) - 2 * len(shared)
 
 
 def fill(
@@ -213,33 +194,39 @@ def _missed(report: Report, floors: dict[str, float]) -> list[str]:
 
 
 def _compare(a: Path, b: Path, *, max_loss: float | None) -> None:
-    comparison = compare(read_run(a), read_run(b))
+    compared, unpaired = compare(read_run(a), read_run(b))
     if screen.as_json():
-        screen.print_json({"rows": [row.as_json() for row in comparison.rows], "unpaired": comparison.unpaired})
+        rows = [{"way": way, "measure": measure, **_figures(result)} for (way, measure), result in compared.items()]
+        screen.print_json({"rows": rows, "unpaired": unpaired})
     else:
-        _show_comparison(comparison)
+        _show_comparison(compared, unpaired)
     losses = [
-        f"nDCG@10 of {row.way} fell by {-row.result.difference:.4f}"
-        for row in comparison.rows
-        if max_loss is not None and row.measure == MEASURES[0] and -row.result.difference > max_loss
+        f"nDCG@10 of {way} fell by {-result.difference:.4f}"
+        for (way, measure), result in compared.items()
+        if max_loss is not None and measure == MEASURES[0] and -result.difference > max_loss
     ]
     if losses:
         raise ChordwiseError("; ".join(losses))
 
 
-def _show_comparison(comparison: Comparison) -> None:
+def _figures(result: Paired) -> dict[str, Any]:
+    values = asdict(result).items()
+    return {name: round(value, 6) if isinstance(value, float) else value for name, value in values}
+
+
+def _show_comparison(compared: Comparison, unpaired: int) -> None:
     columns = ("A", "B", "B - A", "p", "better", "worse", "queries")
     rows = (
         (
-            *(row.way, row.measure, f"{row.result.mean_a:.4f}", f"{row.result.mean_b:.4f}"),
-            *(f"{row.result.difference:+.4f}", f"{row.result.p:.4f}"),
-            *(row.result.better, row.result.worse, row.result.queries),
+            *(way, measure, f"{result.mean_a:.4f}", f"{result.mean_b:.4f}"),
+            *(f"{result.difference:+.4f}", f"{result.p:.4f}"),
+            *(result.better, result.worse, result.queries),
         )
-        for row in comparison.rows
+        for (way, measure), result in compared.items()
     )
     screen.print_table(("", "measure", *columns), rows, numbers=columns)
-    if comparison.unpaired:
-        screen.say(f"{screen.plural(comparison.unpaired, 'answer')} of one run only, left out")
+    if unpaired:
+        screen.say(f"{screen.plural(unpaired, 'answer')} of one run only, left out")
 
 
 def _as_json(collection: Collection, namespace: str, report: Report, *, stored: int, empty: int) -> dict[str, Any]:

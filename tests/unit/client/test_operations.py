@@ -12,7 +12,7 @@ from chordwise import ConnectionFailed, InvalidInput, ProblemError, QueryFailed,
 from chordwise.api.ingestion import with_urls
 from chordwise.operations import Operations
 from chordwise.retries import RetryPolicy, exchange, policy_of
-from chordwise.transport import Answer, Call, NoAnswer, Pause
+from chordwise.transport import Answer, Call, NoAnswer
 
 REFUSED = NoAnswer(reason="refused", sent=False, timed_out=False, cause=OSError())
 BROKEN = NoAnswer(reason="broken", sent=True, timed_out=False, cause=OSError())
@@ -49,9 +49,9 @@ class Drive:
                 step = steps.send(outcome)
             except StopIteration as end:
                 return end.value
-            if isinstance(step, Pause):
-                self.pauses.append(step.seconds)
-                self.now += step.seconds
+            if isinstance(step, float):
+                self.pauses.append(step)
+                self.now += step
                 outcome = None
             else:
                 self.calls.append(step)
