@@ -177,8 +177,7 @@ def answer_before_storing(
     an answer."""
     arrived = with_journal(ask_unstored(query, use, channels), use)
     composed = _compose_or_report(arrived, use, channels)
-    # After that the gateway has answered its caller that the query failed.
-    answer = composed if time.time() < query.deadline_at + LAST_S else _unanswered(_unheard(query))
+    answer = _as_told(query, composed)
     _report(answer, arrived, use)
     rendered = render(answer)
     send(rendered)
@@ -264,6 +263,11 @@ def _unheard(query: Query) -> Arrived:
     return Arrived(query=query, envelopes={}, elapsed_ms={})
 
 
+def _as_told(query: Query, composed: Answer) -> Answer:
+    """Return the answer; from LAST_S after the deadline on that of a failed query, which its caller has got by then."""
+    return composed if time.time() < query.deadline_at + LAST_S else _unanswered(_unheard(query))
+
+
 def _unanswered(arrived: Arrived) -> Answer:
     record_losses(arrived)
     if arrived.usable:
@@ -290,7 +294,7 @@ def _store(asked: Query, arrived: Arrived, composed: Answer, use: Resources) -> 
     if first:
         if use.query_ended is not None:
             use.query_ended(ended_query(arrived, composed))
-        measure_answer(query, composed, use.meter, by_tenant=use.settings.metrics_tenants)
+        measure_answer(query, _as_told(query, composed), use.meter, by_tenant=use.settings.metrics_tenants)
     log_answer(query, composed, first=first)
     if first:
         keep_trace(arrived, composed, use)

@@ -1,4 +1,4 @@
-"""An answer without Redis is late: it is ready after its caller got `failed`, and counts as failed."""
+"""An answer that is there only after its caller got `failed` counts as failed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query
 from pipeline.records import ChannelName, ChunkId, TenantId
 from pipeline.resources import Resources
-from pipeline.retrieval.answer_query import answer_before_storing
+from pipeline.retrieval.answer_query import answer, answer_before_storing, recall
 from tests.support.corpora.queries import query_of
 
 
@@ -29,20 +29,46 @@ class _Empty:
         return {}
 
 
-@pytest.mark.parametrize("text", ["a pump", "水泵"])
-@pytest.mark.parametrize(("late_s", "status"), [(0.0, "succeeded"), (3.3, "failed")])
-def it_is_reported_as_it_was_told(
-    use: Resources, monkeypatch: pytest.MonkeyPatch, text: str, late_s: float, status: str
-):
+@pytest.fixture
+def counted(use: Resources) -> list[str]:
+    """The statuses of the queries that were counted."""
+    statuses: list[str] = []
+
+    def count(name: str, _by: float = 1.0, **labels: str) -> None:
+        if name == "chordwise_queries":
+            statuses.append(labels["status"])
+
+    use.__dict__["meter"] = SimpleNamespace(count=count, observe=lambda *_, **__: None)
+    return statuses
+
+
+@pytest.fixture(params=["a pump", "水泵"])
+def query(request: pytest.FixtureRequest) -> Query:
     plan = Plan(retrieve=RetrievePlan(channels={"keyword": ChannelPlan()}))
-    query = query_of(text, tenant_id=TenantId("acme"), plan=plan, deadline_s=3.0)
+    return query_of(request.param, tenant_id=TenantId("acme"), plan=plan, deadline_s=3.0)
+
+
+def turn_clock(monkeypatch: pytest.MonkeyPatch, late_s: float) -> None:
     now = SimpleNamespace(time=lambda: time.time() + late_s, perf_counter=time.perf_counter)
     monkeypatch.setattr("pipeline.retrieval.answer_query.time", now)
-    counts: list[tuple[str, dict[str, str]]] = []
-    use.__dict__["meter"] = SimpleNamespace(
-        count=lambda name, _by=1.0, **labels: counts.append((name, labels)), observe=lambda *_, **__: None
-    )
+
+
+MOMENTS = pytest.mark.parametrize(("late_s", "status"), [(0.0, "succeeded"), (3.3, "failed")])
+
+
+@MOMENTS
+def it_is_reported_as_it_was_told_without_redis(use, monkeypatch, query, counted, late_s, status):
+    turn_clock(monkeypatch, late_s)
     sent: list[bytes] = []
     answer_before_storing(query, use, {ChannelName.KEYWORD: _Empty()}, sent.append)
     assert orjson.loads(sent[0])["status"] == status
-    assert [labels["status"] for name, labels in counts if name == "chordwise_queries"] == [status]
+    assert counted == [status]
+
+
+@MOMENTS
+def it_is_counted_as_it_was_told_where_redis_takes_long(use, monkeypatch, query, counted, late_s, status):
+    use.queries(query.tenant_id).open(query)
+    assert recall(query.tenant_id, query.query_id, _Empty(), use) is not None
+    turn_clock(monkeypatch, late_s)
+    assert answer(query.tenant_id, query.query_id, use, {ChannelName.KEYWORD: _Empty()})
+    assert counted == [status]
