@@ -30,14 +30,13 @@ from api_gateway.http.bodies import limited
 from api_gateway.http.capture import Capture, Captured
 from api_gateway.http.problems import Problem
 from pipeline.administration import claim_idempotency_key
-from pipeline.administration.claim_idempotency_key import HeldKey
 from pipeline.database.encryption import SecretCipher
 from pipeline.deadline import Deadline
 from pipeline.filters.readers import EVERY_DOCUMENT
 from pipeline.outages import tolerate_outage
 from pipeline.records import JobId, TenantId
 from pipeline.tenants.accounts import Principal
-from pipeline.tenants.idempotency import LEASE_S, Answered, Claimed, Running
+from pipeline.tenants.idempotency import LEASE_S, Answered, HeldKey, Running
 
 log = structlog.get_logger(__name__)
 
@@ -226,8 +225,8 @@ async def claim_key(request: Request) -> None:
     digest = hashlib.sha256(orjson.dumps(named)).digest()
     cipher = SecretCipher(_secret(attempt.key, gateway))
     state = await gateway.run(lambda: claim_idempotency_key.claim(owner, digest, gateway.resources))
-    if isinstance(state, Claimed):
-        attempt.claim = HeldKey(tenant_id=owner, digest=digest, token=state.token, work_id=state.work_id)
+    if isinstance(state, HeldKey):
+        attempt.claim = state
         return
     if isinstance(state, Running):
         headers = {"Retry-After": str(max(1, min(5, math.ceil(state.lease_left_s))))}

@@ -81,7 +81,7 @@ T = TypeVar("T")
 
 def own_versions() -> Versions:
     """Return this process's versions, with which those of the workers are compared."""
-    return Versions(chordwise=installed_version(), celery=celery.__version__, kombu=kombu.__version__)
+    return {"chordwise": installed_version(), "celery": celery.__version__, "kombu": kombu.__version__}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

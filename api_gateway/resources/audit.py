@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter
@@ -14,7 +14,6 @@ from api_gateway.http.route_descriptions import PRINTABLE, Cursor, Limit, Parame
 from api_gateway.resources.route_parts import Page, Since, Until, send_page, time_span
 from chordwise.contract.tenant import AuditEntry
 from pipeline.administration.manage_tenants import list_audit as list_rows
-from pipeline.tenants.audit import AuditFilter
 
 
 class AuditPage(Page[AuditEntry]):
@@ -53,7 +52,7 @@ async def list_audit(
     """Return the tenant's own rows. A search appears within seconds of its answer, a write with its transaction."""
     tenant_id, chosen = caller.tenant_id, _filter(action, key_id, since, until)
     before = cursors.decode(cursor, "audit", datetime, str)
-    rows = await caller.gateway.run(list_rows, tenant_id, caller.use, chosen, before=before, limit=limit + 1)
+    rows = await caller.gateway.run(list_rows, tenant_id, caller.use, **chosen, before=before, limit=limit + 1)
     return send_page(rows, limit, "audit", lambda row: (row.at, row.audit_id))
 
 
@@ -66,13 +65,13 @@ async def export_audit(
     """Return all of the same rows as JSON lines. Rows added while it runs are not included."""
     chosen = _filter(action, key_id, since, until)
     tenant_id, use = caller.tenant_id, caller.use
-    first = await caller.gateway.run(list_rows, tenant_id, use, chosen, before=None, limit=_EXPORTED_AT_ONCE)
+    first = await caller.gateway.run(list_rows, tenant_id, use, **chosen, before=None, limit=_EXPORTED_AT_ONCE)
     headers = {"Content-Disposition": 'attachment; filename="audit.jsonl"'}
     lines = _lines(caller, chosen, first)
     return StreamingResponse(lines, media_type=_LINES, headers=headers)
 
 
-async def _lines(caller: Caller, chosen: AuditFilter, first: list[AuditEntry]) -> AsyncIterator[bytes]:
+async def _lines(caller: Caller, chosen: dict[str, Any], first: list[AuditEntry]) -> AsyncIterator[bytes]:
     """Yield page by page, so that neither side holds more than one. If the database fails, the stream and the
     connection end early, so that the client notices."""
     tenant_id, rows = caller.tenant_id, first
@@ -82,10 +81,10 @@ async def _lines(caller: Caller, chosen: AuditFilter, first: list[AuditEntry]) -
             return
         before = (rows[-1].at, rows[-1].audit_id)
         use = caller.use
-        rows = await caller.gateway.run(list_rows, tenant_id, use, chosen, before=before, limit=_EXPORTED_AT_ONCE)
+        rows = await caller.gateway.run(list_rows, tenant_id, use, **chosen, before=before, limit=_EXPORTED_AT_ONCE)
 
 
-def _filter(action: str | None, key_id: str | None, since: datetime | None, until: datetime | None) -> AuditFilter:
+def _filter(action: str | None, key_id: str | None, since: datetime | None, until: datetime | None) -> dict[str, Any]:
     """Return the filter. Raises Problem(422) for a span that ends before it begins."""
     begins, ends = time_span(since, until)
-    return AuditFilter(action=action, key_id=key_id, since=begins, until=ends)
+    return {"action": action, "key_id": key_id, "since": begins, "until": ends}

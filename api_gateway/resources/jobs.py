@@ -20,7 +20,7 @@ from api_gateway.resources.route_parts import Page, existing, parse_uuid, send_p
 from chordwise.contract.job import FoundMatch, Item, Job
 from pipeline.administration import steer_jobs
 from pipeline.jobs.job_view_store import JobViews, Matches
-from pipeline.jobs.job_views import JobFilter, JobStatus
+from pipeline.jobs.job_views import JobStatus
 from pipeline.query.wake_names import wake_name
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
@@ -83,9 +83,16 @@ async def list_jobs(
     """List the tenant's submissions, or those that fit every filter."""
     before = cursors.decode(cursor, "jobs", datetime, UUID)
     begins, ends = time_span(since, until)
-    chosen = JobFilter(statuses=tuple(status or ()), namespace=namespace, since=begins, until=ends)
-    newest = partial(JobViews.newest, before=before, limit=limit + 1)
-    views = await caller.gateway.run(caller.read, JobViews, newest, chosen)
+    newest = partial(
+        JobViews.newest,
+        statuses=status or (),
+        namespace=namespace,
+        since=begins,
+        until=ends,
+        before=before,
+        limit=limit + 1,
+    )
+    views = await caller.gateway.run(caller.read, JobViews, newest)
     return send_page(views, limit, "jobs", lambda view: (view.created_at, view.job_id))
 
 

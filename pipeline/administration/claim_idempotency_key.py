@@ -1,32 +1,19 @@
 """Claim idempotency keys: one request at a time holds a key, and its answer is stored for repetitions.
 Every function raises StoreUnavailable."""
 
-from dataclasses import dataclass
-
 from pipeline.database.engines import Conflict, LockHeld
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
 from pipeline.resources import Resources
-from pipeline.tenants.idempotency import ANSWER_KEPT_S, LEASE_S, Answered, Claimed, Running
+from pipeline.tenants.idempotency import ANSWER_KEPT_S, LEASE_S, Answered, HeldKey, Running
 from pipeline.tenants.idempotency_store import IdempotencyKeys
 
 _TRIES = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldKey:
-    """A tenant's key, by its digest of 32 bytes, that a request holds; ``token`` proves the claim. ``work_id``: of
-    all attempts with it."""
-
-    tenant_id: TenantId
-    digest: bytes
-    token: str
-    work_id: str
-
-
-def claim(tenant_id: TenantId, digest: bytes, use: Resources) -> Claimed | Running | Answered:
+def claim(tenant_id: TenantId, digest: bytes, use: Resources) -> HeldKey | Running | Answered:
     """Claim a key, or return its state."""
-    state: Claimed | Running | Answered | None = None
+    state: HeldKey | Running | Answered | None = None
     for _ in range(_TRIES):
         try:
             with unit_of_work(use.mysql) as work:

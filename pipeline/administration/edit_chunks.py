@@ -140,13 +140,14 @@ def _fault(edit: Edit, before: OwnedChunk) -> ChunkResult | None:
     if not edit.text:
         return _failed(edit.chunk_id, "empty_chunk", "the text holds nothing but white space and invisible characters")
     bound, tokens = bound_of(before.chunking, is_parent=not before.searched), count_tokens(edit.text)
-    if bound is None or tokens <= max(bound.tokens, before.passage.token_count):
+    if bound is None or tokens <= max(bound[1], before.passage.token_count):
         return None
+    option, most = bound
     kind = "chunk" if before.searched else "parent"
     detail = (
-        f"the text has {tokens} tokens, and a {kind} of document {before.generation.document_id} at most {bound.tokens}:"
-        f" {bound.option} of its chunking ({before.chunking.strategy}, see chunking of the document); shorten the text,"
-        f" or upload the document again with a larger {bound.option}"
+        f"the text has {tokens} tokens, and a {kind} of document {before.generation.document_id} at most {most}:"
+        f" {option} of its chunking ({before.chunking.strategy}, see chunking of the document); shorten the text,"
+        f" or upload the document again with a larger {option}"
     )
     return _failed(before.chunk_id, "chunk_too_long", detail)
 

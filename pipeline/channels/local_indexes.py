@@ -163,11 +163,11 @@ def _changed(
     changed: list[tuple[Namespace, DocumentId]] = []
     chunk_count, index = 0, KeywordIndex(connection, tenant_id)
     for state in states:
-        changes = Publications(connection, tenant_id).since(state.namespace, state.revision, state.revised_at)
-        changed += ((state.namespace, document_id) for document_id in changes.document_ids)
-        if not changes.complete or len(changed) > _MOST_CHANGED:
+        ids, are_all = Publications(connection, tenant_id).since(state.namespace, state.revision, state.revised_at)
+        changed += ((state.namespace, document_id) for document_id in ids)
+        if not are_all or len(changed) > _MOST_CHANGED:
             return None
-        chunk_count += index.chunk_count(state.namespace, changes.document_ids)
+        chunk_count += index.chunk_count(state.namespace, ids)
         if chunk_count > MOST_CHANGED_CHUNKS:
             return None
     return None if len(changed) * _LEAST_INDEXED > sum(state.chunk_count for state in states) else tuple(changed)

@@ -183,20 +183,13 @@ class RecordedChunk:
     fields: DocumentFields
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenBound:
-    """The most tokens of a text, and the option of the document's chunking that sets it."""
-
-    option: str
-    tokens: int
-
-
-def bound_of(chunking: Chunking, *, is_parent: bool) -> TokenBound | None:
-    """Return the bound of a chunk or of a parent; None for a parent whose length its strategy does not bound."""
+def bound_of(chunking: Chunking, *, is_parent: bool) -> tuple[str, int] | None:
+    """Return the option of the chunking that bounds a chunk or a parent, and the most tokens it allows; None for a parent
+    whose length its strategy does not bound."""
     if not is_parent:
-        return TokenBound(option="max_tokens", tokens=chunking.max_tokens)
+        return "max_tokens", chunking.max_tokens
     tokens = options_of(chunking).get("parent_tokens")
-    return None if tokens is None else TokenBound(option="parent_tokens", tokens=int(tokens))
+    return None if tokens is None else ("parent_tokens", int(tokens))
 
 
 def position_in(parent_text: str, siblings: Iterable[Passage], passage: Passage) -> int:

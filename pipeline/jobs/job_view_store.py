@@ -21,7 +21,6 @@ from pipeline.documents.outcome_store import STATUS, WORKED_ON
 from pipeline.jobs.job_views import (
     FailurePosition,
     Fingerprint,
-    JobFilter,
     JobStatus,
     Snapshot,
     WaitingReason,
@@ -70,21 +69,28 @@ class JobViews(TenantStore):
         finished = self._run(statement, job=job_id).scalar_one_or_none()
         return None if finished is None else bool(finished)
 
-    def newest(self, chosen: JobFilter | None = None, *, before: tuple[datetime, str] | None, limit: int) -> list[Job]:
-        """Return the chosen jobs older than the ``before`` cursor, newest first."""
-        chosen = chosen or JobFilter()
-        since, until = (None if time is None else to_naive(time) for time in (chosen.since, chosen.until))
-        values = {"namespace": chosen.namespace, "since": since, "until": until}
+    def newest(
+        self,
+        *,
+        statuses: Sequence[JobStatus] = (),
+        namespace: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        before: tuple[datetime, str] | None,
+        limit: int,
+    ) -> list[Job]:
+        """Return jobs that fit every filter and are older than the ``before`` cursor, newest first. ``since`` is inclusive,
+        ``until`` exclusive, both of the creation."""
+        begins, ends = (None if time is None else to_naive(time) for time in (since, until))
+        values = {"namespace": namespace, "since": begins, "until": ends}
         conditions = {
             "namespace": "namespace = :namespace",
             "since": "created_at >= :since",
             "until": "created_at < :until",
         }
         where = [f"AND {conditions[name]}" for name, value in values.items() if value is not None]
-        if chosen.statuses:
-            where.append(
-                f"AND ({' OR '.join(f'({_CONDITIONS[status]})' for status in dict.fromkeys(chosen.statuses))})"
-            )
+        if statuses:
+            where.append(f"AND ({' OR '.join(f'({_CONDITIONS[status]})' for status in dict.fromkeys(statuses))})")
         if before is not None:
             where.append("AND (created_at < :before OR (created_at = :before AND job_id < :before_job))")
             values |= {"before": to_naive(before[0]), "before_job": before[1]}

@@ -146,16 +146,6 @@ _RETRY_ADVICE = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobFilter:
-    """A selection of jobs; without any field, all. ``since`` is inclusive, ``until`` exclusive, both of the creation."""
-
-    statuses: tuple[JobStatus, ...] = ()
-    namespace: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerBacklog:
     """Open items and dead letters. ``due``: workable now; ``later``: waits for its next attempt; ``running``: held by a
     worker; ``paused``: in a paused job. ``oldest_s``: seconds in that state; for ``running`` since the last sign of

@@ -46,6 +46,9 @@ class Severity(enum.StrEnum):
     FAILED = "failed"
 
 
+Versions = Mapping[str, str | None]  # of chordwise, celery and kombu, which processes that exchange messages must share
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
     """The result of one check. ``advice``: a sentence with the remedy; empty if all is well.
@@ -63,24 +66,6 @@ class CheckResult:
     explains: frozenset[str] = frozenset()
     is_part: bool = False
     condition: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Versions:
-    """The versions that processes which exchange messages must share. ``None``: not known."""
-
-    chordwise: str | None
-    celery: str | None
-    kombu: str | None
-
-    def unlike(self, own: Versions) -> list[str]:
-        """Return the versions that differ from ``own``, as ``name version``."""
-        names = ("chordwise", "celery", "kombu")
-        theirs = ((name, getattr(self, name)) for name in names)
-        return [f"{name} {version}" for name, version in theirs if version and version != getattr(own, name)]
-
-    def __str__(self) -> str:
-        return f"chordwise {self.chordwise}, celery {self.celery}, kombu {self.kombu}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -362,14 +347,18 @@ def queue_served(
 def worker_versions(facts: Sequence[WorkerFacts], own: Versions) -> CheckResult:
     """Check that every worker has the gateway's versions of our code and of the libraries that read the messages."""
     check = "worker_versions"
-    theirs = {
-        worker.name: Versions(chordwise=worker.version, celery=worker.celery, kombu=worker.kombu).unlike(own)
-        for worker in facts
-    }
-    other = [f"{name} has {', '.join(differing)}" for name, differing in theirs.items() if differing]
+    other = []
+    for worker in facts:
+        theirs = {"chordwise": worker.version, "celery": worker.celery, "kombu": worker.kombu}
+        if differing := {name: version for name, version in theirs.items() if version and version != own[name]}:
+            other.append(f"{worker.name} has {_named(differing)}")
     if not other:
-        return ok(check, f"{own} everywhere")
-    return warning(check, f"the gateway has {own}; {'; '.join(other)}", REMEDIES[check])
+        return ok(check, f"{_named(own)} everywhere")
+    return warning(check, f"the gateway has {_named(own)}; {'; '.join(other)}", REMEDIES[check])
+
+
+def _named(versions: Versions) -> str:
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
 def worker_brokers(facts: Sequence[WorkerFacts], own: str) -> CheckResult:

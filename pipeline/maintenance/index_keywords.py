@@ -288,9 +288,8 @@ class KeywordIndexer:
             writer.forget(namespace)
             return None, 0
         if indexed is not None and indexed.created_at == state.created_at:
-            changes = Publications(connection, tenant_id).since(namespace, indexed.revision, indexed.revised_at)
-            if changes.complete:
-                ids = changes.document_ids
+            ids, are_all = Publications(connection, tenant_id).since(namespace, indexed.revision, indexed.revised_at)
+            if are_all:
                 return state, writer.replace(state, ids, chunks.of_documents(namespace, ids))
         if state.chunk_count > self.large and not may_build:
             raise _TakesLong

@@ -1,24 +1,11 @@
-"""A filter on the audit, and the actor on whose behalf the present code runs."""
+"""The actor on whose behalf the present code runs, for the audit."""
 
 import hashlib
 import hmac
 from contextvars import ContextVar
-from dataclasses import dataclass
-from datetime import datetime
 
 from chordwise.contract.tenant import AuditActor
 from pipeline.records import TenantId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditFilter:
-    """A filter on rows; ``since`` is inclusive, ``until`` exclusive. ``key_id``: of the actor."""
-
-    action: str | None = None
-    key_id: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-
 
 _ACTING: ContextVar[tuple[AuditActor, str]] = ContextVar("chordwise_acting", default=(AuditActor(), ""))
 

@@ -21,7 +21,7 @@ from pipeline.database.mysql_tables import audit
 from pipeline.database.rows import TenantStore, follows, insert_many, now, record_of, to_json, to_naive
 from pipeline.database.statements import TenantsWith, sql
 from pipeline.records import TenantId
-from pipeline.tenants.audit import AuditFilter, acting
+from pipeline.tenants.audit import acting
 
 MOST_COMPARED = 200_000  # newest searches that are read to compare an experiment's arms: about a second's work
 MOST_IDS = 100  # ids in one row; `count` is of all
@@ -84,18 +84,28 @@ class Audit(TenantStore):
             ],
         )
 
-    def page(self, chosen: AuditFilter, *, before: tuple[datetime, str] | None, limit: int) -> list[AuditEntry]:
-        """Return rows, newest first, before the given position."""
+    def page(
+        self,
+        *,
+        action: str | None = None,
+        key_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        before: tuple[datetime, str] | None,
+        limit: int,
+    ) -> list[AuditEntry]:
+        """Return rows that fit every filter, newest first, before the given position. ``since`` is inclusive, ``until``
+        exclusive; ``key_id``: of the actor."""
         at, audit_id = audit.c.at, audit.c.audit_id
         statement = select(audit).where(self._own(audit)).order_by(at.desc(), audit_id.desc()).limit(limit)
-        if chosen.action is not None:
-            statement = statement.where(audit.c.action == chosen.action)
-        if chosen.key_id is not None:
-            statement = statement.where(audit.c.key_id == chosen.key_id)
-        if chosen.since is not None:
-            statement = statement.where(at >= to_naive(chosen.since))
-        if chosen.until is not None:
-            statement = statement.where(at < to_naive(chosen.until))
+        if action is not None:
+            statement = statement.where(audit.c.action == action)
+        if key_id is not None:
+            statement = statement.where(audit.c.key_id == key_id)
+        if since is not None:
+            statement = statement.where(at >= to_naive(since))
+        if until is not None:
+            statement = statement.where(at < to_naive(until))
         if before is not None:
             statement = statement.where(follows(at, audit_id, before))
         return [_row(row) for row in self._connection.execute(statement)]

@@ -3,16 +3,21 @@
 from dataclasses import dataclass
 from typing import Final
 
+from pipeline.records import TenantId
+
 ANSWER_KEPT_S: Final = 24 * 3600  # a job is kept at least as long, because the answer names it
 LEASE_S: Final = 9.0  # that a request which died holds its key; a living one renews it every three seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claimed:
-    """The caller is to perform the request. ``work_id`` is shared with earlier attempts; ``token`` proves the claim."""
+class HeldKey:
+    """A tenant's key, by its digest of 32 bytes, that a request holds and is to perform; ``token`` proves the claim.
+    ``work_id``: of all attempts with it."""
 
-    work_id: str
+    tenant_id: TenantId
+    digest: bytes
     token: str
+    work_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

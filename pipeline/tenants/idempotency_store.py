@@ -9,17 +9,17 @@ from sqlalchemy import Executable
 
 from pipeline.database.rows import TenantStore, record_of
 from pipeline.database.statements import TenantsWith, sql
-from pipeline.tenants.idempotency import Answered, Claimed, Running
+from pipeline.tenants.idempotency import Answered, HeldKey, Running
 
 
 class IdempotencyKeys(TenantStore):
     """One tenant's keys, each by its digest of 32 bytes."""
 
-    def insert(self, digest: bytes, *, lease_s: float, ttl_s: float) -> Claimed | None:
+    def insert(self, digest: bytes, *, lease_s: float, ttl_s: float) -> HeldKey | None:
         """Claim an unused key, else return None. Use a transaction of its own: waiting holds locks."""
         return self._claim(_INSERT, digest, str(uuid.uuid4()), lease=_micro(lease_s), ttl=_micro(ttl_s))
 
-    def claim(self, digest: bytes, *, lease_s: float, ttl_s: float) -> Claimed | Running | Answered | None:
+    def claim(self, digest: bytes, *, lease_s: float, ttl_s: float) -> HeldKey | Running | Answered | None:
         """Return a used key's state, claimed if expired or its holder died; None if it went or was claimed meanwhile."""
         row = self._run(_LOOK, digest=digest).one_or_none()
         if row is None:
@@ -32,10 +32,10 @@ class IdempotencyKeys(TenantStore):
             return Running(lease_left_s=row.lease_left / 1e6)
         return record_of(Answered, row)
 
-    def _claim(self, statement: Executable, digest: bytes, work_id: str, **values: Any) -> Claimed | None:
-        claimed = Claimed(work_id=work_id, token=str(uuid.uuid4()))
-        rows = self._run(statement, digest=digest, work=work_id, token=claimed.token, **values).rowcount
-        return claimed if rows else None
+    def _claim(self, statement: Executable, digest: bytes, work_id: str, **values: Any) -> HeldKey | None:
+        held = HeldKey(tenant_id=self._tenant_id, digest=digest, token=str(uuid.uuid4()), work_id=work_id)
+        rows = self._run(statement, digest=digest, work=work_id, token=held.token, **values).rowcount
+        return held if rows else None
 
     def renew(self, digest: bytes, token: str, *, lease_s: float) -> bool:
         """Extend the claim. False if another request holds the key now."""

@@ -15,14 +15,6 @@ from pipeline.records import DocumentId, Filters, Namespace
 KEPT_FOR = timedelta(days=7)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """The documents that changed after a revision. ``complete``: the log has every revision since then."""
-
-    document_ids: tuple[DocumentId, ...]
-    complete: bool
-
-
 class Publications(TenantStore):
     """One tenant's part of the log."""
 
@@ -31,17 +23,16 @@ class Publications(TenantStore):
         ids = to_json(list(dict.fromkeys(document_ids)) or [""])
         self._run(_ADD, namespace=namespace, ids=ids)
 
-    def since(self, namespace: Namespace, revision: int, revised_at: datetime | None) -> Changes:
-        """Return changes after ``revision``, made at ``revised_at`` (None: unchanged so far). Not complete if the log
-        lacks it or has another under its number: pruned, or MySQL restored."""
+    def since(
+        self, namespace: Namespace, revision: int, revised_at: datetime | None
+    ) -> tuple[tuple[DocumentId, ...], bool]:
+        """Return the documents that changed after ``revision``, made at ``revised_at`` (None: unchanged so far), and whether
+        these are all: not if the log lacks the revision or has another under its number: pruned, or MySQL restored."""
         rows = self._run(_SINCE, namespace=namespace, revision=revision).all()
         later = {row.revision for row in rows if row.revision > revision}
         is_known = revised_at is None or any((row.revision, row.revised_at) == (revision, revised_at) for row in rows)
         ids = (DocumentId(row.document_id) for row in rows if row.document_id and row.revision > revision)
-        return Changes(
-            document_ids=tuple(dict.fromkeys(ids)),
-            complete=is_known and bool(later) and len(later) == max(later) - revision,
-        )
+        return tuple(dict.fromkeys(ids)), is_known and bool(later) and len(later) == max(later) - revision
 
     def documents_since(self, age: timedelta) -> dict[Namespace, list[DocumentId]]:
         """Return the documents that changed within the last ``age``, by namespace."""

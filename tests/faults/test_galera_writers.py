@@ -22,7 +22,7 @@ from pipeline.maintenance.verify import verify
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.settings import Settings, load
-from pipeline.tenants.idempotency import Claimed, Running
+from pipeline.tenants.idempotency import HeldKey, Running
 from tests.conftest import make_tables, make_tenant, redis_of_its_own
 from tests.support.clients.operating import eventually
 from tests.support.corpora.uploads import upload
@@ -149,7 +149,7 @@ class DescribeCommitsOnSeveralNodes:
 
         with ThreadPoolExecutor(9) as threads:
             states = list(threads.map(claim, range(9)))
-        assert sum(isinstance(state, Claimed) for state in states) == 1
+        assert sum(isinstance(state, HeldKey) for state in states) == 1
         assert sum(isinstance(state, Running) for state in states) == 8
 
     def it_counts_the_nodes_as_one_server(self, nodes: Nodes):

@@ -29,7 +29,6 @@ from pipeline.jobs.job_view_store import JobViews
 from pipeline.maintenance.verify import verify, verify_step
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
-from pipeline.tenants.audit import AuditFilter
 from pipeline.tenants.audit_store import Audit
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import in_mysql, in_postgres
@@ -131,7 +130,7 @@ class DescribeAComparisonInSteps:
         again = verify(corner.tenant, None, corner.use, repair=False)
         assert [(each.namespace, each.missing) for each in again.namespaces] == [("one", 0), ("two", 1), ("三", 0)]
         with unit_of_work(corner.use.mysql) as work:
-            rows = Audit(work.connection, corner.tenant).page(AuditFilter(action="repair"), before=None, limit=9)
+            rows = Audit(work.connection, corner.tenant).page(action="repair", before=None, limit=9)
         assert [(row.actor.key_name, row.namespaces) for row in rows] == [("Li", ("one", "三"))]
 
 

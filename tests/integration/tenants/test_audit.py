@@ -23,7 +23,6 @@ from pipeline.resources import Resources
 from pipeline.retrieval import record_search
 from pipeline.settings import Settings
 from pipeline.tenants import erasure_store
-from pipeline.tenants.audit import AuditFilter
 from pipeline.tenants.audit_store import Audit, AuditQueue, list_key
 from tests.conftest import databases_of_its_own
 from tests.support.corpora.uploads import upload
@@ -44,7 +43,7 @@ def use(settings: Settings) -> Iterator[Resources]:
 
 def rows(corner: Corner, **wanted: Any) -> list[AuditEntry]:
     with unit_of_work(corner.use.mysql) as work:
-        return Audit(work.connection, corner.tenant).page(AuditFilter(**wanted), before=None, limit=500)
+        return Audit(work.connection, corner.tenant).page(**wanted, before=None, limit=500)
 
 
 def chunk_ids(corner: Corner) -> list[ChunkId]:

@@ -12,7 +12,7 @@ from pipeline.database.worker_heartbeats import DiskSpace, HostState, ProcessSig
 from pipeline.embedding.space_store import TableShape
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.maintenance import doctor
-from pipeline.maintenance.doctor import CheckResult, FlowerFacts, Severity, Versions, WorkerFacts
+from pipeline.maintenance.doctor import CheckResult, FlowerFacts, Severity, WorkerFacts
 from pipeline.maintenance.examine_stores import connections_left, store_space
 from pipeline.metrics.definitions import IndexSummary
 from workers.names import Queue
@@ -156,7 +156,7 @@ class DescribeEveryFinding:
         assert bool(finding.advice) == (severity is not OK)
 
 
-OWN = Versions(chordwise="1.0", celery="5.7.0", kombu="5.7.0")
+OWN = {"chordwise": "1.0", "celery": "5.7.0", "kombu": "5.7.0"}
 
 
 def looked_at(*workers: WorkerFacts, signs: Sequence[ProcessSign] = ()):
