@@ -11,7 +11,7 @@ from tests.support.repository.project import ROOT
 
 MOST = {
     "settings": 100,
-    "records that declare fields": 698,
+    "records that declare fields": 682,
     "handlers of unavailability": 23,
     "pools": 6,
     "threads": 8,
