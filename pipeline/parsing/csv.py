@@ -22,6 +22,7 @@ MOST_CELLS = 1_000_000
 _MOST_STRAYS = 100  # rows with a stray quote, after which quotes are characters, so that reading stays linear
 _TEXT_OF_DIGITS = re.compile(r'="[^"]*"')  # as programs write 00123 for Excel
 _OTHER_COMMA = re.compile(r",(?!\d)|(?<!\d),")  # than those of decimals
+_CLOSE_COMMA = re.compile(r",(?! )")  # unlike those between words
 _QUOTED_ROW, _SPACED_DELIMITER = re.compile(r'"(?:[^"]|"")*+"\s*+'), re.compile(r"[,;|] ")
 _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)  # as Excel writes it
 
@@ -146,5 +147,8 @@ def _delimiter(text: str) -> str:
 
     csv.field_size_limit(_LONGEST_CELL)
     sample = text[:_SAMPLE]
-    is_decimal = "," in sample and not _OTHER_COMMA.search(sample)
-    return max(_DELIMITERS.replace(",", "") + "," * (not is_decimal or evenness(";")[0] < 1), key=evenness)
+    best = max(_DELIMITERS.replace(",", ""), key=evenness)
+    share, cells = evenness(best)
+    is_decimal = share == 1 and not _OTHER_COMMA.search(sample)
+    is_of_text = share > 0.5 and cells >= _LEAST_TABLE and not _CLOSE_COMMA.search(sample)
+    return best if is_decimal or is_of_text else max(best, ",", key=evenness)

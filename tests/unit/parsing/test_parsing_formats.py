@@ -138,6 +138,12 @@ class DescribeTables:
         body = "\n".join(delimiter.join(row) for row in rows).encode()
         assert parse(body, media_type=CSV).text == "name: bolt\nnote: long\n\nname: nut\nnote: short"
 
+    @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+    def it_takes_no_comma_between_words_for_a_delimiter(self, delimiter):
+        rows = [["Report, 2024"], ["名称", "City, state", "n"], ["Ann", "Kiel, DE", "1"], ["Bob", "Bonn, DE", "2"]]
+        text = "Report, 2024\n\n名称: Ann\nCity, state: Kiel, DE\nn: 1\n\n名称: Bob\nCity, state: Bonn, DE\nn: 2"
+        assert parse("\n".join(map(delimiter.join, rows)).encode(), media_type=CSV).text == text
+
     def it_reads_quoted_cells_with_line_ends_in_them(self):
         assert parse(b'a,b\n"x, ""y""",\n"1\n2",z', media_type=CSV).text == 'a: x, "y"\n\na: 1 2\nb: z'
 
