@@ -1,5 +1,6 @@
 """AsciiDoc, Org, reStructuredText and LaTeX to text: their headings, lists, tables and code in the marks of Markdown."""
 
+import csv
 import re
 from collections.abc import Callable, Sequence
 from textwrap import dedent
@@ -95,7 +96,31 @@ def _columns(match: re.Match[str]) -> str:
 
 def _list_table(match: re.Match[str]) -> str:
     rows = re.split(r"^[ \t]*\*[ \t]+", match["rows"], flags=re.MULTILINE)[1:]
-    return _bars([re.split(r"(?:^|\n[ \t]*)-(?:[ \t]+|(?=\n|$))", row)[1:] for row in rows])
+    cells = [re.split(r"(?:^|\n[ \t]*)-(?:[ \t]+|(?=\n|$))", row)[1:] for row in rows]
+    return f"{match['caption']}{_bars(cells)}"
+
+
+def _csv_table(match: re.Match[str]) -> str:
+    header = re.findall(r":header:[ \t]*(.+)", match["options"])[:1]
+    delimiter = re.search(r":delim:[ \t]*(tab|space|[^\s\w\"])", match["options"])
+    sign = {"tab": "\t", "space": " "}.get(delimiter[1], delimiter[1]) if delimiter else ","
+    lines = [*header, *dedent(match["rows"]).strip().split("\n")]
+    csv.field_size_limit(len(match[0]) + len(lines))
+    rows = csv.reader((f"{line}\n" for line in lines), delimiter=sign, skipinitialspace=True)
+    return f"{match['caption']}{_bars([row for row in rows if row])}"
+
+
+def _org_table(match: re.Match[str]) -> str:
+    """Return a table of Org without its rules; the row above the first one within is its header."""
+    lines = [line.strip() for line in match[0].strip().split("\n")]
+    rows = [line.strip("|").split("|") for line in lines if not line.startswith("|-")]
+    return _bars(rows) if rows and len(rows) < len(lines) else match[0]
+
+
+def _with_words_replaced(match: re.Match[str]) -> str:
+    """Return a text of reStructuredText with the words for which its names between bars stand."""
+    words = dict(_REPLACED.findall(match[0]))
+    return re.sub(_NAMED_WORDS, lambda name: words.get(name[1], name[0]), _REPLACED.sub("", match[0]))
 
 
 def _fenced(match: re.Match[str]) -> str:
@@ -133,27 +158,35 @@ _LEVELS = {mark: level for level, marks in enumerate(_MARKS, start=1) for mark i
 _ORG: _Rules = (
     (r"^[ \t]*:(?:PROPERTIES|LOGBOOK):\n(?:[^\n]*\n){0,40}?[ \t]*:END:\n?", ""),
     (r"^[ \t]*#\+(?i:begin|end)_(?i:src|example)[ \t]*(\w*)[^\n]*", r"```\1"),
+    (r"^[ \t]*#\+(?i:caption)(?:\[[^\]\n]*\])?:[ \t]*([^\n]*)$", r"\1\n"),
     (r"^(?:[ \t]*#\+\w[^\n]*|#[ \t][^\n]*)\n?|\[@\w+\] ?", ""),
     (r"^(?P<mark>\*{1,9}) (?P<name>[^\n]+?)(?:[ \t]+:[\w@:]+:)?[ \t]*$", _heading),
-    (r"^([ \t]*\|[-+]+\|)[ \t]*$", lambda rule: rule[1].replace("+", "|")),
+    (r"^(?:[ \t]*\|[^\n]*(?:\n|\Z))+", _org_table),
     (r"\[\[[^\]\n]{1,500}\]\[([^\]\n]{1,500})\]\]", r"\1"),
 )
 _BLOCK = r"(?:[ \t]*\n|[ \t]{2,}\S[^\n]*\n?)"  # a line of an indented block
 _LEFT_OUT = r"(?:_[^\n:]+:|(?:image|figure|contents|toctree|index|raw|include|highlight)::)"
+_REPLACED = re.compile(r"^\.\. \|([^|\n]+)\| replace::[ \t]*([^\n]*)\n?", re.MULTILINE)
+_NAMED_WORDS = re.compile(r"\|(?! )([^|\n]{1,100})(?<! )\|")
+_TABLE_DIRECTIVE = r"-table::[ \t]*(?P<caption>[^\n]*)\n(?P<options>(?:[ \t]+:[^\n]*\n)*)"
 _RST: _Rules = (
+    (r"\A[\s\S]+\Z", _with_words_replaced),
     (
         r"^(?:([=\-~^\"'+`])\1{2,}\n)?(?P<name> ?\w[^\n]*)\n(?P<mark>[=\-~^\"'+`])(?P=mark){2,}[ \t]*$",
         _heading,
     ),  # first: code ends with a line like theirs
     (r"^([ \t]*)\+(?:[-=]+\+)+\n(?:\1[|+][^\n]*\n?)+", _grid),
     (r"^(?P<rule>=+(?:[ ]+=+)+)[ ]*\n(?P<rows>(?:[^\n]*\n){1,500}?)(?P=rule)[ ]*$(?!\n[^\s=])", _columns),
-    (rf"^\.\. list-table::[^\n]*\n(?:[ \t]+:[^\n]*\n)*(?P<rows>{_BLOCK}++)", _list_table),
+    (rf"^\.\. list{_TABLE_DIRECTIVE}(?P<rows>{_BLOCK}++)", _list_table),
+    (rf"^\.\. csv{_TABLE_DIRECTIVE}(?P<rows>{_BLOCK}++)", _csv_table),
     (
         rf"^\.\. (?:code(?:-block)?|sourcecode)::[ \t]*(?P<language>\w*)[^\n]*\n(?:[ \t]+:[^\n]*\n)*(?P<code>{_BLOCK}++)",
         _fenced,
     ),
     (r"^\.\. (?:image|figure)::[^\n]*\n(?:[ \t]+:(?!alt:)[^\n]*\n)*[ \t]+:alt:[ \t]*([^\n]*)$", r"\1"),
     (rf"^\.\. {_LEFT_OUT}[^\n]*\n(?:[ \t]+:[^\n]*\n)*|^[ \t]*(?:::|\.\.)[ \t]*$", ""),
+    (r"^\.\. (?![\[|_]|[\w+:.-]+::)[^\n]*\n?(?:[ \t]+\S[^\n]*\n?)*+", ""),
+    (r"^\.\. (?=\[)|(?<=\])_(?!\w)", ""),
     (r"^\.\. (\w+)::[ \t]*", lambda directive: f"{directive[1].capitalize()}: "),
     (
         r"(?::[\w:+.-]{1,40}:)?`~?([^`<\n]{1,300}?)\s*<[^>`\n]{0,500}>`_{0,2}|:[\w:+.-]{1,40}:`([^`<\n]{1,300})`",

@@ -347,6 +347,8 @@ Every *500* hours.
 """
 _GRID = "+------+-------+\n| Part | Price |\n+======+=======+\n| Seal | 4     |\n+------+-------+\n"
 _RULED = "====  =====\nPart  Price\n====  =====\nSeal  4\n====  =====\n"
+_COMMAS = '.. csv-table::\n   :header: "Part", "Price"\n\n   "Seal", 4\n'
+_SIGNS = ".. csv-table::\n   :delim: ;\n\n   Part; Price\n   Seal; 4\n"
 _LISTED = ".. list-table::\n   :header-rows: 1\n\n   * - Part\n     - Price\n   * - Seal\n     - 4\n"
 
 
@@ -365,7 +367,7 @@ class DescribeLightMarkup:
     @pytest.mark.parametrize(
         ("name", "body"),
         [
-            *(("a.rst", table) for table in (_GRID, _RULED, _LISTED)),
+            *(("a.rst", table) for table in (_GRID, _RULED, _LISTED, _COMMAS, _SIGNS)),
             ("a.tex", r"\begin{tabular}{lr}\hline Part & Price \\ \hline Seal & 4 \\\end{tabular}"),
         ],
     )
@@ -391,6 +393,22 @@ class DescribeLightMarkup:
     def it_takes_no_last_line_of_code_for_a_heading(self):
         body = "用法 Use\n========\n\n.. code-block:: sh\n\n   make clean\n\n   make all\n\nText.\n"
         assert _read(body, PLAIN, "a.rst").text == "用法 Use\n\nmake clean\n\nmake all\n\nText."
+
+    @pytest.mark.parametrize(
+        ("name", "body"),
+        [
+            ("a.rst", '.. csv-table:: 价格 Prices\n   :widths: 1, 2\n\n   Part, Price\n   "Seal, red", 4\n'),
+            ("a.rst", _LISTED.replace("::", ":: 价格 Prices").replace("Seal", "Seal, red")),
+            ("a.org", "#+CAPTION: 价格 Prices\n| Part | Price |\n|-----+---|\n| Seal, red | 4 |\n|-----+---|\n"),
+        ],
+        ids=["csv-table", "list-table", "org"],
+    )
+    def it_reads_the_caption_above_a_table(self, name: str, body: str):
+        assert _read(body, PLAIN, name).text == "价格 Prices\n\nPart | Price\nSeal, red | 4"
+
+    def it_reads_names_that_stand_for_words_and_leaves_out_comments(self):
+        body = "Use |泵| 2 | 3, see [1]_.\n\n.. |泵| replace:: pump P-7\n\n.. nobody sees it\n   nor this\n\n.. [1] A note.\n"
+        assert _read(body, PLAIN, "a.rst").text == "Use pump P-7 2 | 3, see [1].\n\n[1] A note."
 
     def it_names_the_pictures_of_restructuredtext(self):
         assert _read(".. image:: a.png\n   :width: 9\n   :alt: 泵站 plan\n", PLAIN, "a.rst").text == "泵站 plan"
