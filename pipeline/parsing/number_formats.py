@@ -48,7 +48,7 @@ _ALL_SECTIONS = 4  # the last one for texts
 _NOT_SHOWN = re.compile(r'"[^"]*+(?:"|\Z)|[\\!_*].|\[(?!(?:h+|m+|s+)\])[^\]]*+(?:\]|\Z)', re.IGNORECASE | re.DOTALL)
 _MOMENT_LETTER = re.compile(r"[dmhys]|aaa", re.IGNORECASE)
 _MOMENT_PART = re.compile(
-    r'"(?P<quoted>[^"]*+)(?:"|\Z)|[\\!](?P<escaped>.)|[_*].|\[(?P<elapsed>[hms])[hms]*\]|\[[^\]]*+(?:\]|\Z)|\.0+'
+    r'"(?P<quoted>[^"]*+)(?:"|\Z)|[\\!](?P<escaped>.)|[_*].|\[(?P<elapsed>h+|m+|s+)\]|\[[^\]]*+(?:\]|\Z)|\.0+'
     r"|(?P<field>AM/PM|A/P|上午/下午|y+|m+|d+|h+|s+|a{3,4}|e+)|(?P<other>.)",
     re.IGNORECASE | re.DOTALL,
 )
@@ -61,6 +61,7 @@ _FIELDS = {
 }
 _ISO = re.compile(r"yyyy\\?-mm\\?-dd", re.IGNORECASE)
 _WEEKDAYS = "一二三四五六日"
+_IN_CHINESE = re.compile(r"\[\$-(?:[0-9a-f]*[48]04|zh)", re.IGNORECASE)
 _EPOCH, _EPOCH_1904 = datetime.datetime(1899, 12, 30), datetime.datetime(1904, 1, 1)
 _LEAP_DAY_THAT_NEVER_WAS = 60  # Excel counts 29 February 1900; numbers below it are a day off
 _DAY_S = 86_400
@@ -136,17 +137,18 @@ def _strftime(section: str) -> str:
     parts = list(_MOMENT_PART.finditer(section))
     fields = [(part["field"] or part["elapsed"] or "").lower() for part in parts]
     clock = [index for index, field in enumerate(fields) if field]
+    named = {"ddd": f"周{_WEEKDAY}", "dddd": f"星期{_WEEKDAY}"} if _IN_CHINESE.search(section) else {}
     pieces = [(part["quoted"] or part["escaped"] or part["other"] or "").replace("%", "%%") for part in parts]
     for place, index in enumerate(clock):
         field = fields[index]
         before = fields[clock[place - 1]] if place else ""
         after = fields[clock[place + 1]] if place + 1 < len(clock) else ""
         if parts[index]["elapsed"]:
-            pieces[index] = _ELAPSED[field][0]
+            pieces[index] = _ELAPSED[field[0]][0] * len(field)
         elif field in ("m", "mm") and (before.startswith("h") or after.startswith("s")):
             pieces[index] = _FIELDS[field].replace("m", "M")
         else:
-            pieces[index] = _FIELDS.get(field, field)
+            pieces[index] = named.get(field) or _FIELDS.get(field, field)
     written = "".join(pieces).strip()
     return written.replace("%H", "%I").replace("%-H", "%-I") if "%p" in written or _HALF in written else written
 
@@ -168,7 +170,8 @@ def _shown_moment(days: float, code: str, written: str, *, from_1904: bool) -> s
         return _iso(moment, days)
     text = moment.strftime(written)
     for sign, unit in _ELAPSED.values():
-        text = text.replace(sign, f"{'-' if seconds < 0 else ''}{abs(seconds) // unit}")
+        for places in (2, 1):
+            text = text.replace(sign * places, f"{'-' * (seconds < 0)}{abs(seconds) // unit:0{places}}")
     text = text.replace(_WEEKDAY, _WEEKDAYS[moment.weekday()]).replace(_HALF, "上午" if moment.hour < 12 else "下午")
     has_date = any(field in written for field in ("%y", "%Y", "%d", "%-d", "%b", "%B"))
     return Shown(text, _iso(moment, days)) if has_date and text != _iso(moment, days) else text

@@ -84,6 +84,11 @@ class DescribeCells:
             (12.5, "[$€-407]0.00", "€12.50"),
             (0, '0;-0;"none"', "none"),
             (44197, "[Magenta]General", "44197"),
+            (0.0625, "[h]:mm", "1:30"),
+            (0.0625, "[hh]:mm", "01:30"),
+            (45413, "ddd d mmm yyyy", "Wed 1 May 2024"),
+            (45413, "[$-804]yyyy年m月d日 dddd", "2024年5月1日 星期三"),
+            (45413, "[$-zh-CN]yyyy年m月d日 ddd", "2024年5月1日 周三"),
         ],
     )
     def it_reads(self, value, number_format, text):
