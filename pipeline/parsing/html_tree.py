@@ -39,10 +39,10 @@ LINE_END, TAB = "\x0b", "\x1f"  # that a document asks for, among the white spac
 _MOST_LOOKED_AT = 8  # elements and texts beside or in which a button is looked for
 DEEPEST = 100  # levels of elements; deeper tags have no effect, their text stays
 _UNSEEN_STYLE = re.compile(
-    r"display\s*:\s*none|visibility\s*:\s*hidden|opacity\s*:\s*0+(?:\.0+)?%?\s*(?:!|;|$)|transform\s*:\s*scale\(0\)"
-    r"|(?:left|right|top|text-indent)\s*:\s*-(?:\d{4,}px|\d{3,}r?em)|clip(?:-path)?\s*:\s*(?:rect\((?:0(?:px)?[,\s]*){4}\)|inset\((?:50|100)%\))"
-    r"|(?<![\w-])color\s*:\s*(?:transparent|rgba\((?:\d+\s*,\s*){3}0\))|^(?=.*overflow\s*:\s*hidden)(?!.*transition)"
-    r"(?:.*[;\s])?(?:max-)?height\s*:\s*0"
+    r"display\s*:\s*none|visibility\s*:\s*hidden|opacity\s*:\s*0+(?:\.0+)?%?\s*(?:!|;|$)|transform\s*:\s*(?:scale\(0(?:,\s*0)?\)|translate[XY]?\(-\d{4,}px)"
+    r"|(?:left|right|top|text-indent)\s*:\s*-(?:\d{4,}px|\d{3,}(?:r?em|v[hw]))|clip(?:-path)?\s*:\s*(?:rect\((?:0(?:px)?[,\s]*){4}\)|inset\((?:50|100)%\)|polygon\((?:0(?:px|%)?[,\s]*)+\))"
+    r"|(?<![\w-])color\s*:\s*(?:transparent|rgba\((?:\d+\s*,\s*){3}0\))|^(?=.*overflow\s*:\s*hidden)(?!.*(?:transition|flex|ellipsis|min-width))"
+    r"(?:.*[;\s])?(?:(?:max-)?height|width)\s*:\s*0"
     r"(?:px)?\s*(?:;|$)|(?<![\w-])color\s*:\s*([^;\s]+)\s*;(?:[^;]{0,50};){0,9}\s*background(?:-color)?\s*:\s*\1\s*(?:;|$)",
     re.IGNORECASE,
 )

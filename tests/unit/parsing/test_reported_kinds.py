@@ -154,12 +154,23 @@ class DescribeHiddenContent:
             "position:absolute;clip:rect(0,0,0,0)",
             "overflow:hidden;height:0",
             "max-height:0;overflow:hidden",
+            "width:0;overflow:hidden",
+            "position:absolute;left:-100vw",
+            "transform:translateX(-9999px)",
+            "transform:scale(0, 0)",
+            "clip-path:polygon(0 0, 0 0, 0 0)",
             "color:#fff;background-color:#fff",
             "color: transparent",
         ],
     )
     def it_leaves_out_what_a_style_of_a_page_does_not_show(self, style: str):
         assert _parsed(f'<p>Seen 词.</p><p style="{style}">GONE</p>', HTML).text == "Seen 词."
+
+    @pytest.mark.parametrize(
+        "style", ["flex:1;width:0;overflow:hidden", "width:0;overflow:hidden;text-overflow:ellipsis", "left:-9px"]
+    )
+    def it_reads_what_a_style_of_a_page_shows(self, style: str):
+        assert _parsed(f'<p>Seen 词.</p><p style="{style}">Also 也</p>', HTML).text == "Seen 词.\n\nAlso 也"
 
     @pytest.mark.parametrize(
         ("style", "text"),
