@@ -6,11 +6,10 @@ has handed in by then has the version of its file and is left alone.
 """
 
 import hashlib
-import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import itemgetter
@@ -143,25 +142,22 @@ class _Run:
         the stores raise; what was handed in stays."""
         source, secret = self._read_source()
         settings = self._use.settings
-        with tempfile.TemporaryDirectory(prefix="chordwise-listing-") as folder:
-            listing = self._listing = Listing(folder)
-            try:
-                with SourceProcess(
-                    source.url,
-                    secret,
-                    networks=settings.fetch_networks,
-                    folders=settings.source_folders,
-                    most_bytes=settings.max_document_bytes,
-                    meanwhile=self._lease.renew_if_due,
-                    patience=self._patience,
-                ) as process:
-                    hides = self._list(source, process, listing)
-                    self._compare(listing)
-                    self._hand_in(source, process, listing)
-                held = self._remove_gone(listing, hides=hides)
-                self._end(held)
-            finally:
-                listing.close()
+        with closing(Listing()) as listing:
+            self._listing = listing
+            with SourceProcess(
+                source.url,
+                secret,
+                networks=settings.fetch_networks,
+                folders=settings.source_folders,
+                most_bytes=settings.max_document_bytes,
+                meanwhile=self._lease.renew_if_due,
+                patience=self._patience,
+            ) as process:
+                hides = self._list(source, process, listing)
+                self._compare(listing)
+                self._hand_in(source, process, listing)
+            held = self._remove_gone(listing, hides=hides)
+            self._end(held)
 
     def _read_source(self) -> tuple[FollowedSource, Mapping[str, str]]:
         with unit_of_work(self._use.mysql) as work:

@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from pipeline.records import DocumentId
@@ -18,8 +17,9 @@ ListedFile = tuple[str, bytes | None, bytes | None]
 class Listing:
     """The files of one run by the ids of their documents, and the documents that are gone."""
 
-    def __init__(self, folder: str) -> None:
-        self._db = sqlite3.connect(Path(folder) / "listing.sqlite", isolation_level=None, check_same_thread=False)
+    def __init__(self) -> None:
+        # A file without a name, as SQLite's "" is, is gone with its process, however that ends.
+        self._db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         for statement in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", _FILES, _GONE, "BEGIN"):
             self._db.execute(statement)
         self.listed = self.unchanged = 0

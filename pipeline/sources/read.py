@@ -32,14 +32,14 @@ def main() -> None:
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    scratch = tempfile.tempdir = tempfile.mkdtemp(prefix="chordwise-source-", dir=order["scratch"])
+    tempfile.tempdir = order["scratch"]
     guard.allow_only(parse_networks(order["networks"]))
     try:
         _serve(order, read, lambda header, body=b"": _send(answers, header, body))
     except EOFError:
-        pass  # the run has ended
+        pass  # the run's process has ended, perhaps without a chance to drop the files
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(order["scratch"], ignore_errors=True)
 
 
 def _serve(order: Mapping[str, Any], read: Callable[[int], bytes], send: Callable[..., None]) -> None:
