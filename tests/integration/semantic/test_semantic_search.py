@@ -179,7 +179,8 @@ class DescribePlans:
     """Of the prepared statements that searches really ran with: psycopg prepares what it has sent five times."""
 
     def it_keeps_to_its_indexes_whoever_asks_and_whatever_the_statistics(self, library):
-        large, small, question = library.large, library.small, library.questions[3]
+        large, small, question, space = library.large, library.small, library.questions[3], library.use.spaces.base
+        found = {tenant_id: library.exact(tenant_id, question) for tenant_id in (large, small)}
         in_postgres(library.use, "ANALYZE chunk_embeddings")
         for _ in range(12):  # large and small take turns, so that a plan made for one would serve the other
             library.search(large, question)
@@ -188,12 +189,18 @@ class DescribePlans:
                 library.search(tenant_id, question, namespaces=[NOTES])
             library.search(small, question, per_namespace=3)
             for tenant_id in (large, small):
-                library.reader.search_in(library.use.spaces.base, tenant_id).nearest_to_each(
+                library.reader.search_in(space, tenant_id).nearest_to_each(
                     library.questions[:4], namespaces=[BOOKS], filters=Filters(), limit=50
                 )
+                vectors = library.reader.vectors_in(space, tenant_id)
+                vectors.scores(question, found[tenant_id])
+                vectors.scores_of_each([(question, found[tenant_id][:20]), (library.questions[4], found[tenant_id])])
         in_postgres(library.use, "ANALYZE chunk_embeddings")
         exact, indexed = plans(library.reader.postgres), plans(library.reader.postgres_indexed)
-        assert len(exact) >= 4
+        assert len(exact) >= 6
+        by_id = [plan for statement, plan in exact.items() if "uuid[]" in statement]
+        assert len(by_id) >= 2
+        assert all("Index Scan using chunk_embeddings_pkey" in plan for plan in by_id)
         assert not [plan for plan in exact.values() if not re.search("chunk_embeddings_(by_document|pkey)", plan)]
         of_one = [plan for statement, plan in exact.items() if re.search(r"namespace IN \(\$\d+(::\w+)?\)", statement)]
         assert of_one

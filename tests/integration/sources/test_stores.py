@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
-import socket
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
 import asyncssh
-import boto3
 import pytest
-from botocore.config import Config
 from pydantic import SecretStr
 
 from pipeline.administration import follow_sources
@@ -26,15 +20,15 @@ from pipeline.errors import FetchFailed, FetchRefused, FetchUnavailable
 from pipeline.outbound.post_client import NotAllowed
 from pipeline.sources.source_process import SourceProcess
 from tests.conftest import make_tenant
+from tests.integration.sources.conftest import KEYS
 from tests.support.servers.web_server import WebServer, page, redirect
 from tests.support.stacks.connections import sharing
-from tests.support.stacks.follower import counts, reasons, write
+from tests.support.stacks.follower import commit, counts, reasons, write
 
 pytestmark = pytest.mark.own_databases
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 HOST_KEY = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode().strip()
-KEYS = {"key": "testing", "secret": "testing-secret"}
 
 
 def listed(url: str, secret: Mapping[str, str], *folders: Path, networks: Any = LOOPBACK) -> dict[str, bytes | str]:
@@ -44,36 +38,6 @@ def listed(url: str, secret: Mapping[str, str], *folders: Path, networks: Any = 
     ) as process:
         entries = [entry for some in process.entries() for entry in some]
         return {entry.path: entry.skipped or process.read(entry.path, 10_000) or "gone" for entry in entries}
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[tuple[Any, dict[str, str]]]:
-    """A client of an S3 server with a bucket, and the secret to read it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    program = "import sys; from moto.server import main; main(sys.argv[1:])"
-    with subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", program, "-H", "127.0.0.1", "-p", str(port)], stderr=subprocess.DEVNULL
-    ) as server:
-        address = f"http://127.0.0.1:{port}"
-        client = boto3.client(
-            "s3",
-            endpoint_url=address,
-            region_name="us-east-1",
-            aws_access_key_id=KEYS["key"],
-            aws_secret_access_key=KEYS["secret"],
-            config=Config(retries={"max_attempts": 1}),
-        )
-        for _ in range(200):
-            try:
-                client.create_bucket(Bucket="company")
-                break
-            except Exception:
-                time.sleep(0.1)
-        yield client, {**KEYS, "endpoint_url": address}
-        client.close()
-        server.kill()
 
 
 class DescribeS3:
@@ -109,51 +73,6 @@ class DescribeS3:
         assert "testing-secret" not in str(failed.value)
 
 
-@pytest.fixture(scope="module")
-def sftp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str, dict[str, str]]]:
-    """The folder of an SFTP server, its address, and the secret."""
-    folder = tmp_path_factory.mktemp("sftp")
-    key = asyncssh.generate_private_key("ssh-ed25519")
-    ready = threading.Event()
-    loop = asyncio.new_event_loop()
-    found: dict[str, Any] = {}
-
-    class Password(asyncssh.SSHServer):
-        def begin_auth(self, username: str) -> bool:
-            return True
-
-        def password_auth_supported(self) -> bool:
-            return True
-
-        def validate_password(self, username: str, password: str) -> bool:
-            return (username, password) == ("ada", "lovelace")
-
-    async def serve() -> None:
-        def files(channel: Any) -> Any:
-            return asyncssh.SFTPServer(channel, chroot=str(folder).encode())
-
-        found["server"] = await asyncssh.listen(
-            "127.0.0.1", 0, server_host_keys=[key], server_factory=Password, sftp_factory=files
-        )
-        found["port"] = found["server"].get_port()
-        ready.set()
-
-    thread = threading.Thread(target=lambda: (loop.run_until_complete(serve()), loop.run_forever()), daemon=True)
-    thread.start()
-    assert ready.wait(20)
-    secret = {"username": "ada", "password": "lovelace", "host_key": key.export_public_key().decode().strip()}
-    yield folder, f"sftp://127.0.0.1:{found['port']}", secret
-
-    async def close() -> None:
-        found["server"].close()
-        await found["server"].wait_closed()
-
-    asyncio.run_coroutine_threadsafe(close(), loop).result(10)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(10)
-    loop.close()
-
-
 class DescribeSftp:
     def it_follows_a_server(self, follower, sftp):
         folder, address, secret = sftp
@@ -172,20 +91,6 @@ class DescribeSftp:
             listed(f"{address}/docs", {**secret, "host_key": other})
         with pytest.raises(FetchRefused, match="host_key"):
             listed(f"{address}/docs", {"username": "ada", "password": "lovelace"})
-
-
-def commit(repository: Path, message: str = "m") -> None:
-    who = ["-c", "user.email=ada@example.com", "-c", "user.name=ada"]
-    subprocess.run(["git", "add", "-A"], cwd=repository, check=True)
-    subprocess.run(["git", *who, "commit", "-qm", message], cwd=repository, check=True)
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    folder = tmp_path / "repository"
-    folder.mkdir()
-    subprocess.run(["git", "init", "-qb", "main"], cwd=folder, check=True)
-    return folder
 
 
 class DescribeGit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,13 @@ def write(folder: Path, **texts: str) -> None:
         path = folder / name.replace("__", "/").replace("_", ".")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(body)
+
+
+def commit(repository: Path, message: str = "m") -> None:
+    """Commit all files of a git repository."""
+    who = ["-c", "user.email=ada@example.com", "-c", "user.name=ada"]
+    subprocess.run(["git", "add", "-A"], cwd=repository, check=True)
+    subprocess.run(["git", *who, "commit", "-qm", message], cwd=repository, check=True)
 
 
 def counts(source: FollowedSource) -> dict[str, int]:
