@@ -8,6 +8,7 @@ from pipeline.keyword.chinese_numerals import SCALES, VALUES, value_of
 from pipeline.keyword.dates import Form
 from pipeline.keyword.english_numerals import VALUES as NUMBERS
 from pipeline.keyword.english_numerals import value_of_words
+from pipeline.keyword.foreign_numbers import SMALL_NUMBERS
 
 
 def _names(*units: tuple[int, str]) -> dict[str, int]:
@@ -18,13 +19,13 @@ def _names(*units: tuple[int, str]) -> dict[str, int]:
 _MINUTES: Final = _names(
     (1, "minute minutes min mins minuten minuti minutos минут минуты dakika 分钟 分间 分 분"),
     (15, "刻钟"),
-    (60, "hour hours hr hrs h stunde stunden heure heures hora horas ore час часа часов saat 小时 钟头 时间 시간"),
-    (1440, "day days tag tage tagen jour jours dias giorni дня дней 天"),
-    (10_080, "week weeks woche wochen semaine semaines semanas settimane недели недель hafta 周 星期"),
+    (60, "hour hours hr hrs h stunde stunden heure heures hora horas ore uur час часа часов saat 小时 钟头 时间 시간"),
+    (1440, "day days tag tage tagen jour jours dias giorni dagen дня днеи 天"),
+    (10_080, "week weeks woche wochen semaine semaines semanas settimane weken недели недель hafta 周 星期"),
 )
 _MONTHS: Final = _names(
-    (1, "month months monat monate monaten mois meses mesi месяца месяцев 月 개월"),
-    (12, "year years jahr jahre jahren ans anos anni года лет 年"),
+    (1, "month months monat monate monaten mois meses mesi maanden месяца месяцев 月 개월"),
+    (12, "year years jahr jahre jahren ans anos anni jaar года лет 年"),
 )
 _SIZES: Final = _MINUTES | _MONTHS
 _NAMED: Final = {
@@ -49,7 +50,7 @@ _IN_NAMES: Final = ("hour", "hora", "hal", "stund", "heur", "media", "mezz", "п
 _ANY_UNIT: Final = "|".join(sorted((name for name in _SIZES if not "一" <= name[0] <= "鿿"), key=len, reverse=True))
 _IN_DIGITS: Final = re.compile(
     r"(?<![\w.,:/-])(?<!시 )(?:(?P<hours>\d) ?h ?(?P<rest>[0-5]\d)(?!\w|[.,:/-]\d)"
-    rf"|(?P<number>\d{{1,4}}(?:[.,]\d{{1,2}})?)[ -]?(?P<unit>{_ANY_UNIT})(?![a-zа-я])(?P<half> ?반)?"
+    rf"|(?P<number>\d{{1,4}}(?:[.,]\d{{1,2}})?)[ -]?(?P<unit>{_ANY_UNIT})(?![a-zа-я]|\d\d(?! ?m))(?P<half> ?반)?"
     r"(?:,?(?: and| et| und| y| e)? ?(?P<minutes>[0-5]?\d) ?(?:min[a-z]*|m(?!\w)|분))?)"
 )
 _ENGLISH: Final = ("minute", "hour", "day", "week", "month", "year")
@@ -57,6 +58,30 @@ _CARDINAL: Final = "|".join(sorted(NUMBERS, key=len, reverse=True))
 _IN_WORDS: Final = re.compile(
     rf"(?<![\w-])(?P<number>an?|(?:{_CARDINAL})(?:-(?:{_CARDINAL}))?)(?P<half> and a half)?"
     rf"[ -](?P<unit>{'|'.join(_ENGLISH)})s?(?P<later> and a half)?(?![\w-])"
+)
+# In the order of `SMALL_NUMBERS`.
+_FOREIGN_UNITS: Final = (
+    "minuten stunden tage tagen wochen monate monaten jahre jahren",
+    "minuten uur dagen weken maanden jaar",
+    "minutos horas dias semanas meses anos",
+    "minutos horas dias semanas meses anos",
+    "minuti ore giorni settimane mesi anni",
+    "минуты минут часа часов дня днеи недели недель месяца месяцев года лет",
+    "minutes heures jours semaines mois ans",
+)
+_IN_FOREIGN_UNITS: Final = {f" {name[:5]}" for names in _FOREIGN_UNITS for name in names.split()}
+_FEMININE: Final = {"две": 2, "duas": 2}
+_FOREIGN_NUMBERS: Final = _FEMININE | {
+    word: value
+    for words in SMALL_NUMBERS
+    for value, word in enumerate(words, start=1)
+    if value > 1  # as in eines Tages
+}
+_IN_FOREIGN_WORDS: Final = re.compile(
+    "|".join(
+        rf"(?<![\w-])(?:{'|'.join([*words[1:], *_FEMININE])}) (?:{names.replace(' ', '|')})(?![\w-])"
+        for words, names in zip(SMALL_NUMBERS, _FOREIGN_UNITS, strict=True)
+    )
 )
 _NUMERALS: Final = "".join(VALUES) + "十百"
 _IN_HAN: Final = re.compile(
@@ -88,6 +113,9 @@ def durations_in_words(folded: str) -> Iterator[Form]:
         if not match["number"].startswith("a") or half or match["unit"] == "hour":
             number = 1 if match["number"] in ("a", "an") else value_of_words(match["number"])
             yield _form(match, (number + half) * _SIZES[match["unit"]], match["unit"])
+    for match in _IN_FOREIGN_WORDS.finditer(folded) if any(map(folded.__contains__, _IN_FOREIGN_UNITS)) else ():
+        written, unit = match[0].split(" ")
+        yield _form(match, _FOREIGN_NUMBERS[written] * _SIZES[unit], unit)
     if not folded.isascii():
         for match in _IN_HAN.finditer(folded):
             yield from _in_han(match)

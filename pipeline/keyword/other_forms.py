@@ -92,7 +92,7 @@ _CAMEL: Final = re.compile(
 )
 _HUMPED: Final = re.compile("[A-Z](?<=[a-z][A-Z])")
 _WORD: Final = re.compile("[a-z0-9]+")
-_PIECE: Final = re.compile("[a-z]+|[0-9]+")
+_PIECE: Final = re.compile("[a-zα-ωа-я]+|[0-9]+")
 _JOINS: Final = re.compile(r" ?[-·•_./& ] ?|")
 _HUMPS: Final = re.compile(
     r"(?<![A-Za-z0-9])(?=[A-Za-z0-9]*(?:[a-z][A-Z]|[A-Z]{2}[a-z]))[A-Za-z0-9]{3,40}(?![A-Za-z0-9])"

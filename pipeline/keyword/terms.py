@@ -20,7 +20,7 @@ from pipeline.records import Scope
 
 # Increment this whenever the terms of the same text change, and note the digest in
 # tests/unit/documents/test_unchanged_uploads.py. The sweeper (`maintenance.sweep`) rewrites the terms of older rows.
-VERSION = 9
+VERSION = 10
 
 # Scripts written without spaces between words, and hangul, whose words change their endings: cut into bigrams.
 _HAN = "\u3005-\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U000323af"
@@ -44,7 +44,7 @@ _LETTER_WITH_HAN = re.compile(rf"(?<![a-z])([ai]) ?[{_HAN}]")  # A股: a letter 
 _HAN_CHARACTER = re.compile(f"[{_HAN}]")
 
 _JOINERS = re.compile(r"[-._@&]")
-_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)([a-z]{1,4})")
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)([a-zα-ωа-я]{1,4})")
 _COMPOUND = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
 _VERSION = re.compile(r"v(\d+(?:\.\d+)+)")
 _DOTTED_WORDS = re.compile(r"[a-z]{2,}\.[a-z]{2,3}")
