@@ -9,11 +9,12 @@ import structlog
 
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.deadline import Deadline
-from pipeline.errors import EmptyDocument, FetchUnavailable, LeaseLost, PipelineError, Rejected, Unavailable
+from pipeline.errors import EmptyDocument, FetchUnavailable, LeaseLost, PipelineError, Rejected
 from pipeline.ingestion.claimed_items import Lease, end, give_up_or_retry
 from pipeline.ingestion.fetch_store import FetchedPayloads, Location
 from pipeline.ingestion.yield_turn import Notify
 from pipeline.jobs.ledger_store import ItemClaim, Ledger
+from pipeline.outages import OutageTolerated
 from pipeline.outbound.fetch_client import Fetched
 from pipeline.parsing.formats import charset_of
 from pipeline.parsing.sniffing import media_type_of_fetched
@@ -65,16 +66,18 @@ class _FetchRound:
         for claim, location in self._locations.items():
             self._use.fetches.run(partial(self._fetch, claim, location[0]))
         try:
-            while self._lease.claims:
-                self._settle(self._next_endings())
-                self._renew()
-        except Unavailable as error:
-            log.warning("fetches_left_to_the_lease", documents=len(self._lease.claims), code=error.code)
+            with OutageTolerated(self._leave_to_the_lease):
+                while self._lease.claims:
+                    self._settle(self._next_endings())
+                    self._renew()
         except Exception as error:
             # The last frame of a thread: nothing above would report the error. The lease decides about the documents.
             log.exception("fetching_bug", error=type(error).__name__, documents=len(self._lease.claims))
         finally:
             self._give_back(self._slots)
+
+    def _leave_to_the_lease(self, error: PipelineError) -> None:
+        log.warning("fetches_left_to_the_lease", documents=len(self._lease.claims), code=error.code)
 
     def _fetch(self, claim: ItemClaim, uri: str) -> None:
         """Fetch one document; the work of one thread."""

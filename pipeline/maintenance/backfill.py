@@ -11,11 +11,12 @@ from pipeline.deadline import Deadline
 from pipeline.embedding import space_store
 from pipeline.embedding.migration_store import Cursor, MigrationState, ModelMigration, ModelMigrations
 from pipeline.embedding.space_store import LaggingDocument, StandbyBacklog
-from pipeline.errors import Misconfigured, Unavailable
+from pipeline.errors import Misconfigured, PipelineError
 from pipeline.maintenance.compare import NamespaceStores, compare_page
 from pipeline.maintenance.repair_stores import mend
 from pipeline.maintenance.verify import all_namespaces, compare, documents_by_namespace, remaining
 from pipeline.models.local_embedder import LocalEncoder
+from pipeline.outages import OutageTolerated
 from pipeline.records import DocumentId, TenantId
 from pipeline.resources import Resources
 
@@ -45,7 +46,8 @@ def step(use: Resources) -> int:
     if migration is None:
         return 0
     wait_s, code, detail, done = 0.0, None, None, 0
-    try:
+    failures: list[PipelineError] = []
+    with OutageTolerated(failures.append, also=(Misconfigured,)):
         use.installation.confirm(within_s=_CONFIRMED_FOR_S)
         if migration.state in ("finishing", "aborting"):
             wait_s = _drop(migration, use)
@@ -53,7 +55,7 @@ def step(use: Resources) -> int:
             done = _catch_up(migration, use)
             if migration.state in ("backfilling", "verifying"):
                 done += _fill(migration, use)
-    except (Unavailable, Misconfigured) as error:
+    for error in failures:
         wait_s = min(_LONGEST_RETRY_S, max(_RETRY_S, getattr(error, "retry_after_s", None) or 0.0))
         code, detail = error.code, str(error)
         log.warning("migration_postponed", space=migration.space.number, code=code)

@@ -19,12 +19,14 @@ from pipeline.database.worker_heartbeats import silent_processes
 from pipeline.distances import MEASURES
 from pipeline.documents import alignment_store
 from pipeline.embedding import space_store
-from pipeline.errors import Misconfigured, Unavailable, WrongInstallation
+from pipeline.errors import Misconfigured, PipelineError, WrongInstallation
 from pipeline.maintenance import doctor
 from pipeline.maintenance.doctor import CheckResult
 from pipeline.maintenance.migrate_schema import check
 from pipeline.metrics.meter_store import read_totals
 from pipeline.models.make_models import check_embedder
+from pipeline.outages import OutageTolerated
+from pipeline.records import EmbeddingSpace
 from pipeline.resources import Resources
 from pipeline.semantic import vector_index_store
 
@@ -241,21 +243,23 @@ def models(use: Resources) -> list[CheckResult]:
     findings = []
     for space in use.spaces.live().every:
         detail = f"space {space.number}: {space.model}, {space.dimension} numbers, {space.provider}"
-        finding = doctor.ok("model", detail)
-        try:
+        failures: list[PipelineError] = []
+        with OutageTolerated(failures.append, also=(Misconfigured,)):
             embedder = use.spaces.embedder(space)
             if space.provider != "local":
                 check_embedder(embedder, timeout_s=_MODEL_S)
-        except Misconfigured as error:
-            advice = "do so for the gateway and every worker: docs/embedding.md"
-            # Workers may have a key that this gateway lacks.
-            judged = doctor.failed if space.provider == "local" else doctor.warning
-            finding = judged("model", f"{detail}: {error}", advice)
-        except Unavailable as error:
-            advice = "see that the service runs; meanwhile documents wait, and queries lack the semantic channel"
-            finding = doctor.failed("model", f"{detail}: {error}", advice)
-        findings.append(finding)
+        findings.append(_without_model(failures[0], space, detail) if failures else doctor.ok("model", detail))
     return findings
+
+
+def _without_model(error: PipelineError, space: EmbeddingSpace, detail: str) -> CheckResult:
+    advice = "see that the service runs; meanwhile documents wait, and queries lack the semantic channel"
+    judged = doctor.failed
+    if isinstance(error, Misconfigured):
+        advice = "do so for the gateway and every worker: docs/embedding.md"
+        # Workers may have a key that this gateway lacks.
+        judged = doctor.failed if space.provider == "local" else doctor.warning
+    return judged("model", f"{detail}: {error}", advice)
 
 
 def installation(use: Resources) -> CheckResult:
