@@ -133,7 +133,7 @@ class Degradation(Answered):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rung(Answered):
+class LadderStep(Answered):
     """The last threshold of similarity that was tried. `hits` reached `threshold`; `enough`: as many as requested."""
 
     threshold: float
@@ -180,7 +180,7 @@ class Stats(Answered):
     remarks: tuple[str, ...]
     recall: Mapping[str, Mapping[str, Any]] = field(metadata={"description": _RECALL})
     fallback: str | None
-    ladder: Rung | None
+    ladder: LadderStep | None
     second: SecondRetrieval | None
     cached: bool = field(default=False, metadata={"description": "Whether the answer came from the answer cache."})
     index_age_s: float | None = field(default=None, metadata={"description": _INDEX_AGE})

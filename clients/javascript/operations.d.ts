@@ -1250,6 +1250,13 @@ export interface LadderPlan {
   min_results?: number;
 }
 
+/** The last threshold of similarity that was tried. `hits` reached `threshold`; `enough`: as many as requested. */
+export interface LadderStep {
+  threshold: number;
+  hits: number;
+  enough: boolean;
+}
+
 /** Characters of the searched text: both parts of an example. `up_to` counts examples by the first of these lengths that they do not exceed. */
 export interface Lengths {
   shortest: number;
@@ -1783,13 +1790,6 @@ export interface RuleOut {
   boost: number;
 }
 
-/** The last threshold of similarity that was tried. `hits` reached `threshold`; `enough`: as many as requested. */
-export interface Rung {
-  threshold: number;
-  hits: number;
-  enough: boolean;
-}
-
 /** A task that a worker runs. `work_id`: of its job, query or computation. */
 export interface RunningWork {
   task: string;
@@ -1993,7 +1993,7 @@ export interface Stats {
   /** How each channel searched, where it has several ways: `method` is `exact`, `hnsw`, `ivfflat` or `hnsw+ivfflat`, with `+exact_fallback` if indexes gave too few, of the keyword channel `index` or `fulltext`; `rows`: how many chunks it compared; `may_be_short`: something may be missing; `indexes`: how many vector indexes were asked; `recall`: the least share of the ten nearest chunks that they were measured to find. */
   recall: Record<string, Record<string, unknown>>;
   fallback: string | null;
-  ladder: Rung | null;
+  ladder: LadderStep | null;
   second: SecondRetrieval | null;
   /** Whether the answer came from the answer cache. */
   cached?: boolean;

@@ -12,7 +12,7 @@ from itertools import pairwise
 from operator import or_
 from typing import Literal
 
-from chordwise.contract.answer import Rung, sureness
+from chordwise.contract.answer import LadderStep, sureness
 from pipeline.filters.python_filters import METADATA
 from pipeline.filters.used_fields import values_of
 from pipeline.keyword.normal_form import content_hash, normal_form
@@ -112,7 +112,7 @@ def similarity_of(hit: Hit, *, zero: float | None) -> float:
 
 def stepped_down(
     hits: Sequence[Hit], plan: LadderPlan, *, top_k: int, zero: float | None = None, per_document: int | None = None
-) -> tuple[list[Hit], list[Drop], Rung]:
+) -> tuple[list[Hit], list[Drop], LadderStep]:
     """Return the hits that reach the highest threshold which ``min_results`` of them reach (or ``top_k``, if less),
     else those that reach the lowest. Their order stays.
 
@@ -127,7 +127,7 @@ def stepped_down(
     below = (hit for hit in hits if similarity[hit.chunk_id] < threshold)
     dropped = [hit.as_drop("ladder", "below_similarity", similarity[hit.chunk_id], threshold) for hit in below]
     enough = _returnable(kept, per_document) >= wanted
-    return kept, dropped, Rung(threshold=threshold, hits=len(kept), enough=enough)
+    return kept, dropped, LadderStep(threshold=threshold, hits=len(kept), enough=enough)
 
 
 def _returnable(hits: Sequence[Hit], per_document: int | None) -> int:

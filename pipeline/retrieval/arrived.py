@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Final
 
-from chordwise.contract.answer import Rung, SecondRetrieval
+from chordwise.contract.answer import LadderStep, SecondRetrieval
 from pipeline.documents.chunk_store import StoredChunk
 from pipeline.keyword.scoring import long_share
 from pipeline.keyword.terms import holds_unspaced, query_terms
@@ -50,7 +50,7 @@ class Journal:
     _drops: list[Drop] = field(default_factory=list)
     _unmade: list[Iterable[Drop]] = field(default_factory=list)
     orders: list[tuple[str, tuple[Hit, ...]]] = field(default_factory=list)
-    ladder: Rung | None = None
+    ladder: LadderStep | None = None
     second: SecondRetrieval | None = None
     rerank_weight: float | None = None
     asked_again: Mapping[ChannelName, Envelope] | None = None

@@ -126,7 +126,7 @@ class DescribeTheLadder:
 
     @settings(max_examples=30)
     @given(st.lists(st.floats(0, 1), max_size=12), st.integers(1, 8), st.integers(1, 8))
-    def it_keeps_exactly_what_reaches_the_rung_in_the_order_there_was(self, similarities, min_results, top_k):
+    def it_keeps_exactly_what_reaches_the_threshold_in_the_order_there_was(self, similarities, min_results, top_k):
         kept, dropped, step = self._climb(similarities, min_results=min_results, top_k=top_k)
         assert [each.chunk_id for each in kept] == [
             f"c{place}" for place, similarity in enumerate(similarities) if similarity >= step.threshold

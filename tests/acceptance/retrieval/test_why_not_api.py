@@ -181,7 +181,7 @@ class DescribeWhyNot:
         assert finding["value"] <= finding["limit"] == answer["chunks"][0]["score"]
 
     @pytest.mark.thorough
-    def it_names_the_rung_of_the_ladder(self, client, tea):
+    def it_names_the_threshold_of_the_ladder(self, client, tea):
         how = {"method": "semantic", "ladder": {"thresholds": [0.99, 0.9], "min_results": 1}}
         finding = missing(client, tea, "ships", "Green tea is brewed at eighty degrees.", retrieve=how)
         assert verdict(finding) == ("ladder", "below_similarity")

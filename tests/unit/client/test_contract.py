@@ -45,9 +45,9 @@ class DescribeReading:
         assert decode(Job, {"job_id": "j"}).finished_at is None
 
     def it_reads_parts_that_the_client_has_no_record_of_its_own_for(self):
-        rung = {"threshold": 0.5, "hits": 3, "enough": True, "newer": 1}
-        stats = decode(Stats, {"ladder": rung})
-        assert (stats.ladder.threshold, stats.ladder.enough, stats.ladder.raw) == (0.5, True, rung)
+        step = {"threshold": 0.5, "hits": 3, "enough": True, "newer": 1}
+        stats = decode(Stats, {"ladder": step})
+        assert (stats.ladder.threshold, stats.ladder.enough, stats.ladder.raw) == (0.5, True, step)
 
     def it_keeps_unknown_fields_in_copies_and_pickles(self):
         hit = decode(Hit, {"chunk_id": "c", "document_id": "d", "novelty": 1})

@@ -25,8 +25,8 @@ from tests.support.clients.gateway_client import pointers, problem
 from tests.support.corpora.documents import finished
 from tests.support.corpora.medical_examples import COFFEE, HEADER, SHEETS, ask
 
-# A question, the rung of 0.7, 0.6, 0.5 where it ends with the examples above, and whether five reach it.
-RUNGS = [
+# A question, the threshold of 0.7, 0.6, 0.5 where it ends with the examples above, and whether five reach it.
+THRESHOLDS = [
     ("血压高时少喝咖啡，可以喝淡茶，血压高怎么办，可以跑步，最近一周血压怎么样，早上血压记录", 0.7, True),
     (COFFEE, 0.6, True),
     ("血压高怎么办", 0.5, True),
@@ -125,8 +125,8 @@ class DescribeTheImport:
 
 
 class DescribeTheThresholds:
-    @pytest.mark.parametrize(("question", "rung", "enough"), RUNGS)
-    def it_steps_down_from_0_7_over_0_6_to_0_5_until_there_are_five(self, library, question, rung, enough):
+    @pytest.mark.parametrize(("question", "threshold", "enough"), THRESHOLDS)
+    def it_steps_down_from_0_7_over_0_6_to_0_5_until_there_are_five(self, library, question, threshold, enough):
         answer = ask(library.client, question)
         recalled = similarities(library.client, answer)
         expected = next(
@@ -134,8 +134,8 @@ class DescribeTheThresholds:
         )
         reached = {chunk_id for chunk_id, score in recalled.items() if score >= expected}
         assert {chunk["chunk_id"] for chunk in answer["chunks"]} == reached
-        assert answer["stats"]["ladder"] == {"threshold": rung, "hits": len(reached), "enough": enough}
-        assert expected == rung, "the examples were chosen so that every rung is reached"
+        assert answer["stats"]["ladder"] == {"threshold": threshold, "hits": len(reached), "enough": enough}
+        assert expected == threshold, "the examples were chosen so that every threshold is reached"
         assert (len(reached) >= 5) is enough
 
     def it_gives_nothing_rather_than_what_is_below_the_last_one(self, library):
