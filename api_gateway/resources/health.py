@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Collection, Iterator, Mapping
-from datetime import datetime
 from typing import Annotated, Final, Literal
 
 import structlog
@@ -28,56 +27,12 @@ from api_gateway.http.responses import json_response
 from api_gateway.http.route_descriptions import Parameter, route
 from api_gateway.live.readiness import answering, readiness
 from api_gateway.resources.route_parts import CurrentGateway
-from chordwise.contract.process import SilentProcess
+from chordwise.contract.process import Readiness
 from pipeline.administration.read_metrics import read_ledger, read_vector_indexes
 from pipeline.errors import PipelineError, WrongInstallation
 from pipeline.outages import tolerate_outage
 from pipeline.query.places import WorkKind
 from workers.producer import waiting_messages
-
-
-class LostHost(Shape):
-    """A host none of whose processes has given a sign of life `since` then. `served`: their queues, and `gateway`,
-    `indexer`, `clock`."""
-
-    host: str
-    since: datetime
-    served: list[str]
-
-
-class DependencyHealth(Shape):
-    """One check. `required`: the gateway is not ready unless it is `ok`. `checked_at`: time of the result, `age_s`
-    seconds before the answer. `latency_ms`: how long the dependency took, of checks that ask one. `timeout_s`: when the
-    check gives up. `workers`: number of workers that consume a queue. `sweep_age_s`: seconds since the last sweep. `lost`:
-    hosts that have vanished with all of their processes; a host is forgotten after a week, and one that ends in order at
-    once. `silent`: processes that have vanished from hosts where others live, until they are back or dismissed. `cause`:
-    the failing check from which this result follows; a check that cannot be judged because of it is `unknown`.
-    `condition`: the state of a server that fails, as in "is full"."""
-
-    status: Literal["ok", "warning", "down", "unknown"]
-    required: bool
-    checked_at: datetime
-    age_s: float
-    latency_ms: float | None = None
-    detail: str | None = None
-    workers: int | None = None
-    sweep_age_s: float | None = None
-    lost: list[LostHost] | None = None
-    silent: list[SilentProcess] | None = None
-    timeout_s: float | None = None
-    cause: str | None = None
-    condition: str | None = None
-
-
-class Readiness(Shape):
-    """Readiness for documents and queries, check by check. `failing` names the causes: every check that is not `ok` and
-    does not follow from another one, also those that do not make the gateway `not_ready`."""
-
-    status: Literal["ready", "not_ready"]
-    version: str
-    checked_at: datetime
-    failing: list[str]
-    dependencies: dict[str, DependencyHealth]
 
 
 class Alive(Shape):

@@ -2,50 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
-
 from chordwise.contract import process
 from chordwise.errors import ProblemError, UnexpectedAnswer
-from chordwise.records import Result, decode
+from chordwise.records import decode
 from chordwise.resource import Resource, entries, operation, path
 from chordwise.transport import Steps
 
 _HOLD_S = 15.0  # the server allows every worker two seconds, and each store its own limit
 
 
-class Dependency(Result):
-    """The state of one dependency of the server. ``age_s``: seconds between its check and the answer; ``required``: the
-    server is not ready unless this dependency is ok. ``cause``: the failing dependency from which this state follows;
-    ``condition``: the state of a server that fails, such as "is full"."""
-
-    status: str = "unknown"
-    latency_ms: float | None = None
-    detail: str | None = None
-    required: bool | None = None
-    age_s: float | None = None
-    cause: str = ""
-    condition: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """Return whether it can be used."""
-        return self.status == "ok"
-
-
-class Health(Result):
-    """The readiness of the server, by dependency. ``version`` is the server's, if known."""
-
-    status: str = "unknown"
-    dependencies: Mapping[str, Dependency] = field(default_factory=dict)
-    version: str | None = None
-
-    @property
-    def ready(self) -> bool:
-        """Return whether requests can be served."""
-        return self.status == "ready"
-
-
+Dependency = process.DependencyHealth
+Health = process.Readiness
 Finding = process.Finding
 Diagnosis = process.Diagnosis
 Worker = process.WorkerState

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal
 
 from chordwise.contract.record import Answered, Complete
 
@@ -67,6 +67,63 @@ class SilentProcess(Answered):
     name: str
     since: datetime
     served: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostHost(Answered):
+    """A host none of whose processes has given a sign of life `since` then. `served`: their queues, and `gateway`,
+    `indexer`, `clock`."""
+
+    host: str
+    since: datetime
+    served: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DependencyHealth(Answered):
+    """One check. `required`: the gateway is not ready unless it is `ok`. `checked_at`: time of the result, `age_s`
+    seconds before the answer. `latency_ms`: how long the dependency took, of checks that ask one. `timeout_s`: when the
+    check gives up. `workers`: number of workers that consume a queue. `sweep_age_s`: seconds since the last sweep. `lost`:
+    hosts that have vanished with all of their processes; a host is forgotten after a week, and one that ends in order at
+    once. `silent`: processes that have vanished from hosts where others live, until they are back or dismissed. `cause`:
+    the failing check from which this result follows; a check that cannot be judged because of it is `unknown`.
+    `condition`: the state of a server that fails, as in "is full"."""
+
+    status: Literal["ok", "warning", "down", "unknown"]
+    required: bool
+    checked_at: datetime
+    age_s: float
+    latency_ms: float | None = None
+    detail: str | None = None
+    workers: int | None = None
+    sweep_age_s: float | None = None
+    lost: tuple[LostHost, ...] | None = None
+    silent: tuple[SilentProcess, ...] | None = None
+    timeout_s: float | None = None
+    cause: str | None = None
+    condition: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Return whether the dependency can be used."""
+        return self.status == "ok"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness(Answered):
+    """Readiness for documents and queries, check by check. `failing` names the causes: every check that is not `ok` and
+    does not follow from another one, also those that do not make the gateway `not_ready`."""
+
+    status: Literal["ready", "not_ready"]
+    version: str
+    checked_at: datetime
+    failing: tuple[str, ...]
+    dependencies: Mapping[str, DependencyHealth]
+
+    @property
+    def ready(self) -> bool:
+        """Return whether requests can be served."""
+        return self.status == "ready"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

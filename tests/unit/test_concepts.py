@@ -11,8 +11,8 @@ from tests.support.repository.project import ROOT
 
 MOST = {
     "settings": 100,
-    "records that declare fields": 682,
-    "handlers of unavailability": 23,
+    "records that declare fields": 680,
+    "handlers of unavailability": 20,
     "pools": 6,
     "threads": 8,
     "caches": 49,
