@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 _CHUNKS_PER_RULE = 5
 _MOST_KNOWN = 32  # queries; each may hold open files of the index that were merged away since, and some 200 rows
-_MOST_ROWS = 8_000  # each is there twice, by chunk id and by address
+_MOST_ROWS = 16_000  # each is there twice, by chunk id and by address; 8,000 rows of 250 words take some 28 MB
 _MOST_WITHOUT_DICTIONARY = 256  # queries
 _DICTIONARY_FRESH_S = 3.0
 _MOST_DICTIONARIES = 256
