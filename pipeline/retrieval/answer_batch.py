@@ -164,7 +164,8 @@ class _Slice:
                 query = replace(query, created_at=began, deadline_at=until)
                 arrived = ask_unstored(query, self._use, self._channels, results)
                 asked[claim] = replace(arrived, idle_s=idle_s), time.time()
-        scored = score_at_once([arrived for arrived, _ in asked.values()], self._use, self._channels)
+        every = [arrived for arrived, _ in asked.values()]
+        scored = score_at_once(every, self._use, self._channels, self._give_way)
         ordered: dict[ItemClaim, tuple[Arrived, float]] = {}
         fused: dict[ItemClaim, list[Fused]] = {}
         for claim, arrived in self._in_turn(asked):

@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 R = TypeVar("R")
 
-_WORDS_TOGETHER: Final = 4  # queries, of some milliseconds each
+_TOGETHER: Final = 4  # queries, of some milliseconds each, in which those of other tenants wait
 _LONGEST_S: Final = 2.0  # then each query asks for itself, as after a failure
 
 Scored = dict[ChannelName, tuple[Sequence[ChunkId], dict[ChunkId, float]]]
@@ -40,13 +40,13 @@ def recall_at_once(
     """Return the envelopes of both channels over chunks, with the milliseconds of each, for queries in one wording. ``pause``
     is called before each part of the work."""
     known: dict[QueryId, dict[ChannelName, tuple[Envelope, float]]] = {}
-    for name, size in ((ChannelName.SEMANTIC, len(queries)), (ChannelName.KEYWORD, _WORDS_TOGETHER)):
+    for name in (ChannelName.SEMANTIC, ChannelName.KEYWORD):
         channel = channels.get(name)
         alone = [query for query in queries if name in query.channels and not query.model_steps]
         asked = [query for query in alone if not wordings_of(query, name)]
         if not isinstance(channel, SemanticChannel | KeywordChannel) or len(asked) < 2:
             continue
-        for some in slices(asked, size):
+        for some in slices(asked, _TOGETHER):
             pause()
             started = time.perf_counter()
             recalled = _at_once(some[0].tenant_id, channel.recall_each, some, name, use)
@@ -60,9 +60,9 @@ def recall_at_once(
 
 
 def score_at_once(
-    every: Iterable[Arrived], use: Resources, channels: Mapping[ChannelName, Channel]
+    every: Iterable[Arrived], use: Resources, channels: Mapping[ChannelName, Channel], pause: Callable[[], object]
 ) -> dict[QueryId, Scored]:
-    """Return the scores that fusion asks channels for, of the candidates that only others found."""
+    """Return the scores that fusion asks channels for, of the candidates that only others found. ``pause``: as above."""
     unscored: dict[ChannelName, list[tuple[Query, Sequence[ChunkId]]]] = {}
     for arrived in every:
         rankings = arrived.admitted[0] if arrived.query.plan.retrieve.fusion.strategy != "rrf" else []
@@ -71,9 +71,12 @@ def score_at_once(
                 unscored.setdefault(name, []).append((arrived.query, chunk_ids))
     found: dict[QueryId, Scored] = {}
     for name, asked in unscored.items():
-        if isinstance(channel := channels.get(name), SemanticChannel | KeywordChannel):
-            scores = _at_once(asked[0][0].tenant_id, channel.score_each, asked, name, use)
-            for query, named in asked:
+        if not isinstance(channel := channels.get(name), SemanticChannel | KeywordChannel):
+            continue
+        for some in slices(asked, _TOGETHER):
+            pause()
+            scores = _at_once(some[0][0].tenant_id, channel.score_each, some, name, use)
+            for query, named in some:
                 if query.query_id in scores:
                     found.setdefault(query.query_id, {})[name] = named, scores[query.query_id]
     return found
