@@ -17,9 +17,13 @@ class SourceOperations(Resource):
     """Operations on sources."""
 
     @operation
-    def sources(self, *, namespace: str, kind: str | None = None, limit: int | None = 100) -> Steps[list[SourceInfo]]:
+    def sources(
+        self, *, namespace: str, kind: str | None = None, followed: bool | None = None, limit: int | None = 100
+    ) -> Steps[list[SourceInfo]]:
         """List sources with a searchable or pending document, by id; ``limit`` None for all."""
-        return self._pages(SourceInfo, "/v1/sources", {"namespace": namespace, "kind": kind}, limit=limit)
+        return self._pages(
+            SourceInfo, "/v1/sources", {"namespace": namespace, "kind": kind, "followed": followed}, limit=limit
+        )
 
     @operation
     def source(self, source_id: str, *, namespace: str) -> Steps[SourceInfo]:

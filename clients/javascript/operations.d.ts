@@ -2806,6 +2806,8 @@ export class Operations extends Transport {
     namespace: string;
     /** Only those of this kind. */
     kind?: SourceKind | null;
+    /** Only those that are followed, or that are not. */
+    followed?: boolean | null;
     /** Entries per page. */
     limit?: number;
     /** `next_cursor` of the previous page. */

@@ -169,11 +169,19 @@ class SourceViews(TenantStore):
     """One tenant's sources. A document belongs to the source of its shown generation, else of its latest upload."""
 
     def page(
-        self, namespace: Namespace, *, kind: SourceKind | None = None, after: str = "", limit: int
+        self,
+        namespace: Namespace,
+        *,
+        kind: SourceKind | None = None,
+        followed: bool | None = None,
+        after: str = "",
+        limit: int,
     ) -> list[SourceInfo]:
         """Return sources that are followed, or have a document that is searchable or on its way, by id, those after the given
-        one."""
-        statement = _PAGE.format(kind="" if kind is None else " AND s.kind = :kind")
+        one. ``followed``: only those that are, or that are not."""
+        only = "" if kind is None else " AND s.kind = :kind"
+        only += {None: "", True: " AND f.url IS NOT NULL", False: " AND f.url IS NULL"}[followed]
+        statement = _PAGE.format(only=only)
         rows = self._run(statement, namespace=namespace, kind=kind and kind.value, after=after, limit=limit)
         return self._viewed(namespace, rows.all())
 
@@ -244,7 +252,7 @@ _ROW = (
 _THERE = " WHERE s.tenant_id = :tenant AND s.namespace = :namespace"
 # Not EXISTS, which MariaDB turns into a join over all documents before it takes the first few sources.
 _PAGE = (
-    f"{_ROW}{_THERE} AND s.source_id > :after{{kind}} AND (f.url IS NOT NULL OR COALESCE((SELECT 1 FROM {_BELONGING}"
+    f"{_ROW}{_THERE} AND s.source_id > :after{{only}} AND (f.url IS NOT NULL OR COALESCE((SELECT 1 FROM {_BELONGING}"
     f" WHERE g.tenant_id = s.tenant_id AND g.namespace = s.namespace AND g.source_id = s.source_id"
     f" AND {ALIVE.format(d='d.')} LIMIT 1), 0) = 1) ORDER BY s.source_id LIMIT :limit"
 )

@@ -17,6 +17,29 @@ def site() -> Iterator[WebServer]:
 
 
 class DescribeSources:
+    @pytest.mark.parametrize(
+        ("locale", "sources", "follows", "uploads"),
+        [("en-GB", "Sources", "Follows", "Uploads"), ("zh-CN", "来源", "同步中", "直接上传")],
+    )
+    def it_lists_followed_ones_and_folds_uploads(self, console, site, locale, sources, follows, uploads):
+        publish(site, "tea.md")
+        made = console(locale=locale)
+        body = {
+            "namespace": "kb",
+            "documents": [{"document_id": "sent", "source": {"text": "A kettle.", "source_id": "by hand"}}],
+        }
+        sent = made.client.post("/v1/documents", json=body).raise_for_status().json()
+        assert made.client.get(f"/v1/jobs/{sent['job_id']}?wait=30").json()["status"] == "succeeded"
+        address = site.url("/sitemap.xml")
+        made.client.post("/v1/sources", json={"namespace": "kb", "url": address}).raise_for_status()
+        view = made.open("sources")
+        followed = view.get_by_role("table", name=sources)
+        expect(followed).to_contain_text(follows)
+        expect(followed).not_to_contain_text("by hand")
+        view.get_by_text(uploads).click()
+        expect(view.get_by_role("table", name=uploads)).to_contain_text("by hand")
+        expect(view.get_by_role("table", name=uploads)).not_to_contain_text(address)
+
     def it_follows_one_and_confirms_what_is_gone(self, console, site):
         publish(site, "tea.md", "pump.md", "film.mp4")
         site.pages["/film.mp4"] = page(b"\0\0\0\x18ftypmp42" + b"\0" * 100, media_type=None)

@@ -46,12 +46,13 @@ async def list_sources(
     caller: FullReader,
     namespace: InNamespace,
     kind: Annotated[SourceKind | None, Parameter(description="Only those of this kind.")] = None,
+    followed: Annotated[bool | None, Parameter(description="Only those that are followed, or that are not.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
     """List sources that are followed, or have a document that is searchable or being ingested."""
     after = cursors.decode(cursor, "sources", str)
-    read = partial(SourceViews.page, kind=kind, after=after[0] if after else "", limit=limit + 1)
+    read = partial(SourceViews.page, kind=kind, followed=followed, after=after[0] if after else "", limit=limit + 1)
     views = await caller.gateway.run(caller.read, SourceViews, read, namespace)
     return send_page(views, limit, "sources", lambda view: (view.source_id,))
 

@@ -110,6 +110,8 @@ class DescribeKinds:
         assert (found["report.pdf"]["page_start"], found["report.pdf"]["page_end"]) == (1, 2)
         assert found["lines.jsonl"]["statuses"]["succeeded"] == found["lines.jsonl"]["chunks"] == 3
         assert set(sources(client, namespace, kind="sheet")) == {"书.xlsx"}
+        assert set(sources(client, namespace, followed="false")) == set(found)
+        assert not sources(client, namespace, followed="true")
 
     def it_describes_each_document_s_source(self, client, namespace):
         uploaded(client, namespace, ("lines.jsonl", LINES.encode()), ("报告.pdf", pdf("One", "Two", "Three")))

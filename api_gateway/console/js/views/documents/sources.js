@@ -33,7 +33,16 @@ export function Sources() {
 }
 
 function List({ namespace }) {
-  const sources = usePages("v1/sources", { namespace }, { everyMs: 5000 });
+  const [open, setOpen] = useState(false);
+  return html`<${Rows} namespace=${namespace} followed=${true} caption=${t("nav.sources")} />
+    <details onToggle=${(event) => setOpen(event.target.open)}>
+      <summary>${t("followed.sent")}</summary>
+      ${open && html`<${Rows} namespace=${namespace} followed=${false} caption=${t("followed.sent")} />`}
+    </details>`;
+}
+
+function Rows({ namespace, followed, caption }) {
+  const sources = usePages("v1/sources", { namespace, followed }, { everyMs: 5000 });
   const columns = [
     { key: "source", label: t("field.source"), main: true, render: (each) => html`
       <a class="title" href=${link("sources", namespace, each.source_id)}>${each.followed?.url ?? each.uri ?? each.source_id}</a><code class="under">${each.source_id}</code>` },
@@ -41,9 +50,9 @@ function List({ namespace }) {
     { key: "documents", label: t("nav.documents"), numeric: true, render: (each) => count(each.documents) },
     { key: "run", label: t("followed.latest"), render: (each) => each.followed?.run?.ended_at
       && html`<time title=${moment(each.followed.run.ended_at)}>${ago(each.followed.run.ended_at)}</time>` },
-  ];
-  return html`<${Loaded} of=${sources} empty=${html`<${Empty} title=${t("followed.empty")}>${t("followed.empty_text")}<//>`}>
-    ${(data) => html`<${Table} caption=${t("nav.sources")} columns=${columns} rows=${data.rows} rowKey=${(each) => each.source_id} /><${More} pages=${sources} />`}
+  ].filter(({ key }) => followed || (key !== "state" && key !== "run"));
+  return html`<${Loaded} of=${sources} empty=${html`<${Empty} title=${t("followed.empty")}>${followed && t("followed.empty_text")}<//>`}>
+    ${(data) => html`<${Table} caption=${caption} columns=${columns} rows=${data.rows} rowKey=${(each) => each.source_id} /><${More} pages=${sources} />`}
   <//>`;
 }
 
