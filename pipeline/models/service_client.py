@@ -52,6 +52,7 @@ class ServiceRefused(Rejected):
     """The service refuses this input; sending it again cannot help."""
 
 
+_MAY_BE_A_PARAMETER: Final = (400, 415, 422, 500, 501)  # where the answer names one
 LEFT_OUT: Final = openai.omit  # as a fallback: the parameter is not sent
 OnHeaders = Callable[[Mapping[str, str]], None]
 Counted = Callable[[int, int], None]  # the tokens of prompt and reply
@@ -198,9 +199,9 @@ class OpenAIService:
             unsupported = {
                 name: value
                 for name, values in fallbacks.items()
-                if name in complaint and (value := _next(values, wanted.get(name))) is not None
+                if _names(complaint, name, wanted.get(name)) and (value := _next(values, wanted.get(name))) is not None
             }
-            if error.status_code not in (400, 422) or not unsupported:
+            if error.status_code not in _MAY_BE_A_PARAMETER or not unsupported:
                 self._raise_for(error, private)
             self._instead.update(unsupported)
         except openai.APIConnectionError as error:
@@ -265,8 +266,16 @@ def _next(values: Sequence[Any], current: Any) -> Any:
     return values[position] if position < len(values) else None
 
 
+def _names(complaint: str, name: str, value: Any) -> bool:
+    """Return whether a complaint names a parameter, in any spelling (encodingFormat), or its value (base64)."""
+    spelled = "".join(filter(str.isalnum, complaint)).lower()
+    return name.replace("_", "") in spelled or (isinstance(value, str) and value in complaint)
+
+
 def _message(error: openai.APIStatusError) -> str:
-    """Return the message in an error's body, in OpenAI's shape or a similar one; empty when it is in neither."""
+    """Return the message in an error's body, in OpenAI's shape, a similar one or as plain text; empty for others."""
+    if isinstance(error.body, str) and not error.body.lstrip().startswith("<"):
+        return error.body
     body = error.body if isinstance(error.body, Mapping) else {}
     message = body.get("message") or body.get("detail") or body.get("error")
     if isinstance(message, list):  # of FastAPI: one entry for each invalid field

@@ -276,6 +276,8 @@ class DescribeAnswersThatDiffer:
                     {"loc": ["body", "encoding_format"], "msg": "Extra inputs are not permitted", "input": "float"}
                 ]
             },
+            {"error": "encodingFormat is not a parameter of this model"},
+            "Failed to deserialize the JSON body: unknown variants `base64`, `float`",
         ],
     )
     def it_leaves_out_a_format_that_is_refused(self, server: OpenAIServer, complaint: Json):
