@@ -148,7 +148,7 @@ _HAS_QUARTER: Final = re.compile("[qt][1-4]|[1-4] ?q|quart|trimestre|季|四半�
 _TIME: Final = re.compile(
     r"(?<![\d.])(?<!\d:)(?P<h>\d\d?):(?P<m>[0-5]\d)(?::[0-5]\d)?(?![\d:])(?: ?(?P<half>[ap])\.?m(?![a-z]))?"
     r"|(?<![\d.,])(?<!\d:)(?P<h2>\d\d?) ?(?P<half2>[ap])\.?m(?![a-z])"
-    r"|(?<![\d.,])(?<!\d:)(?P<h3>\d\d?)\.(?P<m3>[0-5]\d) ?(?:uhr|h)(?![a-z])"
+    r"|(?<![\d.,])(?<!\d:)(?P<h3>\d\d?)\.(?P<m3>[0-5]\d) ?(?:uhr|h|(?P<half3>[ap])\.?m)(?![a-z])"
     r"|(?<![a-z])(?:a las|a la|alle|as|um|kl|kl\.|klo|в) (?P<h4>\d\d?)[.h](?P<m4>[0-5]\d)(?!\w|\.\d)"
     r"|(?<![\w.,/-])(?<!\d:)(?P<h5>\d\d?)h(?P<m5>[0-5]\d)(?!\w|[.,:/-]\d)"
 )
@@ -193,7 +193,7 @@ def dates_and_times(folded: str, *, day_first: bool = False) -> Iterator[Form]:
             yield from _days_of(match)
     if any(map(folded.__contains__, (":", "m", "h", "kl", "a l", "as ", "alle ", "в "))):
         for match in _TIME.finditer(folded):
-            half = match["half"] or match["half2"]
+            half = match["half"] or match["half2"] or match["half3"]
             minute = int(match["m"] or match["m3"] or match["m4"] or match["m5"] or 0)
             yield from _time(
                 int(match["h"] or match["h2"] or match["h3"] or match["h4"] or match["h5"]), minute, half, match

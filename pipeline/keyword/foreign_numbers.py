@@ -1,11 +1,13 @@
-"""Numbers of a query from 13 to 99 in words of German, Dutch, French, Spanish, Italian, Portuguese and Russian, and parts of
-an hour in the same but Russian."""
+"""Numbers of a query from 13 to 99 in words of German, Dutch, French, Spanish, Italian, Portuguese and Russian, and times
+by parts of an hour in the same but Russian, and in English."""
 
 import re
 from collections.abc import Iterator
 from itertools import product
 from typing import Final
 
+from pipeline.keyword.dates import Form
+from pipeline.keyword.english_numerals import CARDINALS
 from pipeline.keyword.rewritings import Rewriting
 
 # Of each language 1 to 12, 13 to 19, the tens from 20, and a ten with a one, as `terms.fold` leaves them: without accents.
@@ -78,28 +80,49 @@ _NUMBER: Final = re.compile(rf"(?<![\w-])(?:{'|'.join(sorted(_NUMBERS, key=len, 
 
 
 # Minutes from the hour that is named behind these, or before those.
-_BEFORE: Final = {"halb": -30, "viertel nach": 15, "viertel vor": -15, "half": -30, "kwart over": 15, "kwart voor": -15}
+_BEFORE: Final = {
+    **{"half past": 30, "quarter past": 15, "quarter to": -15},
+    **{"halb": -30, "viertel nach": 15, "viertel vor": -15, "dreiviertel": -15},
+    **{"half": -30, "kwart over": 15, "kwart voor": -15},
+}
 _BEHIND: Final = {
     **dict.fromkeys(("et demie", "y media", "e mezza", "e mezzo", "e meia"), 30),
     **dict.fromkeys(("et quart", "y cuarto", "e un quarto"), 15),
     **dict.fromkeys(("moins le quart", "menos cuarto", "meno un quarto"), -15),
 }
-_HOURS: Final = {word: hour for words in SMALL_NUMBERS for hour, word in enumerate(words, start=1)}
+_HOURS: Final = {"eins": 1} | {
+    word: hour for words in (CARDINALS[1:13], *SMALL_NUMBERS) for hour, word in enumerate(words, start=1)
+}
 _HOUR: Final = "|".join(_HOURS)
 _PART_OF_HOUR: Final = re.compile(
-    rf"(?<!\w)(?:(?P<before>{'|'.join(_BEFORE)}) (?P<next>{_HOUR})"
+    rf"(?<!\w)(?!half (?:{'|'.join(CARDINALS)})\b)(?:(?P<before>{'|'.join(_BEFORE)}) (?P<next>{_HOUR})"
     rf"|(?P<now>{_HOUR}) (?:heures )?(?P<behind>{'|'.join(_BEHIND)}))(?!\w)"
 )
-_IN_PARTS: Final = ("halb ", "half ", "viertel ", "kwart ", " demie", " quart", " media", " cuarto", " mezz", " meia")
+_IN_PARTS: Final = (
+    "halb ",
+    "half ",
+    "quarter ",
+    "viertel ",
+    "kwart ",
+    " demie",
+    " quart",
+    " media",
+    " cuarto",
+    " mezz",
+    " meia",
+)
 
 
 def foreign_numbers(folded: str) -> Iterator[Rewriting]:
-    """Yield the numbers and times of a folded query (`terms.fold`) in digits: quatre-vingt-dix as 90, двадцать пять as 25,
-    halb vier as 3:30 and 15:30."""
+    """Yield the numbers of a folded query (`terms.fold`) in digits: quatre-vingt-dix as 90, двадцать пять as 25."""
     if not _ENDINGS.isdisjoint(word.rstrip(".,?!")[-3:] for word in folded.split()):
         for match in _NUMBER.finditer(folded):
             yield Rewriting(match[0], words=((str(_NUMBERS[match[0]]),),))
+
+
+def times_in_words(folded: str) -> Iterator[Form]:
+    """Yield both times that halb vier, half past three or quatre heures et demie may name, as `dates.dates_and_times`."""
     for match in _PART_OF_HOUR.finditer(folded) if any(map(folded.__contains__, _IN_PARTS)) else ():
         minutes = _BEFORE[match["before"]] if match["before"] else _BEHIND[match["behind"]]
         hour, minute = divmod((60 * _HOURS[match["next"] or match["now"]] + minutes) % 720, 60)
-        yield Rewriting(match[0], words=tuple((f"time:{half + hour:02}:{minute:02}",) for half in (0, 12)))
+        yield from (Form(f"time:{half + hour:02}:{minute:02}", *match.span()) for half in (0, 12))

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from pipeline.keyword.chinese_numerals import decimal
 from pipeline.keyword.dates import Form, dates_and_times, han_dates
 from pipeline.keyword.durations import durations_in_digits, durations_in_words
-from pipeline.keyword.foreign_numbers import foreign_numbers
+from pipeline.keyword.foreign_numbers import foreign_numbers, times_in_words
 from pipeline.keyword.regional_words import regional_words
 from pipeline.keyword.rewritings import in_digits, rewritings
 from pipeline.keyword.spans_of_time import spans_of_time
@@ -170,6 +170,7 @@ def _exact_forms(folded: str, *, day_first: bool = False) -> Iterator[Form]:
         for form in chain(_codes(part), dates, durations_in_digits(part), _percents(part)):
             yield Form(form.term, start + form.start, start + form.end)
     yield from durations_in_words(folded)
+    yield from times_in_words(folded)
     if "月" in folded or "后" in folded:
         yield from han_dates(folded)
     if "分之" in folded:

@@ -307,7 +307,6 @@ def _names_with_numbers(folded: str) -> Iterator[Rewriting]:
 
 _TIME: Final = re.compile(r"(?<![\d:.])(?P<h>[01]?\d|2[0-3]):(?P<m>[0-5]\d)(?![\d:])")
 _QUARTERS_OF_HOUR: Final = {15: ("一刻",), 45: ("三刻",)}
-_SPOKEN_PARTS: Final = {15: "quarter past", 30: "half past", 45: "quarter to"}
 _PARTS_OF_DAY: Final = ((6, "凌晨"), (12, "上午"), (18, "下午"), (24, "晚上"))
 
 
@@ -323,8 +322,6 @@ def _times(folded: str) -> Iterator[Rewriting]:
         texts = [*(f"{name}点{end}" for name in spoken for end in minutes), f"{hour}h{match['m']}"]
         if not minute and hour in (0, 12):
             texts.append("noon" if hour else "midnight")
-        if minute in _SPOKEN_PARTS:
-            texts.append(f"{_SPOKEN_PARTS[minute]} {CARDINALS[(hour + (minute == 45) - 1) % 12 + 1]}")
         yield Rewriting(match[0], tuple(texts))
 
 

@@ -456,6 +456,7 @@ class DescribeSpansOfTime:
             ("13:20", "十三点二十分", "十二点三十分"),
             ("下午三点半", "巡检时间：15:30", "巡检时间：13:30"),
             ("halb vier", "15:30 Uhr", "16:30 Uhr"),
+            ("15:30 Uhr", "halb vier", "halb fünf"),
             ("viertel vor acht", "7.45 Uhr", "8.15 Uhr"),
             ("kwart over negen", "9:15", "9:45"),
             ("trois heures et demie", "15h30", "13h30"),
