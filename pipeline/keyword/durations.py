@@ -69,7 +69,7 @@ _FOREIGN_UNITS: Final = (
     "минуты минут часа часов дня днеи недели недель месяца месяцев года лет",
     "minutes heures jours semaines mois ans",
 )
-_IN_FOREIGN_UNITS: Final = {f" {name[:5]}" for names in _FOREIGN_UNITS for name in names.split()}
+_FOREIGN_UNIT: Final = frozenset(name for names in _FOREIGN_UNITS for name in names.split())
 _FEMININE: Final = {"две": 2, "duas": 2}
 _FOREIGN_NUMBERS: Final = _FEMININE | {
     word: value
@@ -113,9 +113,12 @@ def durations_in_words(folded: str) -> Iterator[Form]:
         if not match["number"].startswith("a") or half or match["unit"] == "hour":
             number = 1 if match["number"] in ("a", "an") else value_of_words(match["number"])
             yield _form(match, (number + half) * _SIZES[match["unit"]], match["unit"])
-    for match in _IN_FOREIGN_WORDS.finditer(folded) if any(map(folded.__contains__, _IN_FOREIGN_UNITS)) else ():
-        written, unit = match[0].split(" ")
-        yield _form(match, _FOREIGN_NUMBERS[written] * _SIZES[unit], unit)
+    words = folded.split()
+    is_foreign = not _FOREIGN_NUMBERS.keys().isdisjoint(words)  # six is French, too
+    if is_foreign and not _FOREIGN_UNIT.isdisjoint(word.rstrip(".,;:!?)") for word in words):
+        for match in _IN_FOREIGN_WORDS.finditer(folded):
+            written, unit = match[0].split(" ")
+            yield _form(match, _FOREIGN_NUMBERS[written] * _SIZES[unit], unit)
     if not folded.isascii():
         for match in _IN_HAN.finditer(folded):
             yield from _in_han(match)

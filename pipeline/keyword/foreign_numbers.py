@@ -99,17 +99,8 @@ _PART_OF_HOUR: Final = re.compile(
     rf"|(?P<now>{_HOUR}) (?:heures )?(?P<behind>{'|'.join(_BEHIND)}))(?!\w)"
 )
 _IN_PARTS: Final = (
-    "halb ",
-    "half ",
-    "quarter ",
-    "viertel ",
-    "kwart ",
-    " demie",
-    " quart",
-    " media",
-    " cuarto",
-    " mezz",
-    " meia",
+    *("halb ", "half ", "quarter ", "viertel ", "kwart ", " et demie", " et quart", "le quart", " y media"),
+    *(" cuarto", " e mezz", " un quarto", " e meia"),
 )
 
 
