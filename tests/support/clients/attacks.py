@@ -26,7 +26,7 @@ OTHER_PARAMETERS = {
     *("limit", "cursor", "wait", "status", "dry_run", "sample", "code", "reason", "state", "since", "until", "rating"),
     *("min_votes", "enabled", "chunk_type", "order_by", "as_of", "name", "on_conflict", "from", "to", "by", "action"),
     *("order", "after", "before", "purpose", "filter", "filters", "offset", "examples", "duplicates", "kind", "range"),
-    "warned",
+    *("warned", "followed"),
     *("contains", "sizes", "width", "generation", "keep_documents"),
     *("mark", "profile", "name[]", "defaults"),
 }
