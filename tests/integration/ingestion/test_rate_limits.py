@@ -151,7 +151,9 @@ class DescribeRateLimitsThatLast:
         job = served.work(served.submit(texts(40)), workers=2, ingest_batch_documents=8)
         assert (job.status, attempts(served)) == ("succeeded", {1})
         first, *others = served.service.arrived
-        assert min(others) - first >= 1.5
+        later = [at - first for at in others if at - first > 0.5]
+        assert len(others) - len(later) <= 1  # the other worker's, sent before the answer to the first came
+        assert min(later) >= 1.5
 
     def it_counts_attempts_when_the_budget_is_used_up(self, served):
         served.service.always["embeddings"] = refused(429, "you exceeded your quota", code="insufficient_quota")
