@@ -68,8 +68,11 @@ from pipeline.keyword.terms import analyze
         ),
         (["十二月三日", "12月3日", "3 December"], "date:12-03"),
         (["2019Q3营收", "third quarter of 2019", "2019年第三季度", "T3 2019", "2019年 3분기"], "quarter:2019-3"),
-        (["halb vier", "half past three", "15:30", "3.30 pm", "trois heures et demie", "下午3点半"], "time:15:30"),
-        (["Viertel vor vier", "dreiviertel vier", "kwart voor vier", "quarter to four", "15.45 Uhr"], "time:15:45"),
+        (["halb vier", "half past three", "15:30", "3.30 pm", "trois heures et demie", "в 15.30"], "time:15:30"),
+        (
+            ["Viertel vor vier", "dreiviertel vier", "kwart voor vier", "quarter to four", "cuatro menos cuarto"],
+            "time:15:45",
+        ),
         (["a las 21.45", "21.45 h", "21:45", "晚上9点三刻"], "time:21:45"),
         (["(415) 555-0187", "415.555.0187", "415 555 0187"], "4155550187"),
         (["089/233-96000", "089 23396000", "+49 89 23396000"], "8923396000"),
