@@ -55,15 +55,15 @@ end
 
 
 class Meter:
-    """One process's metrics. Thread-safe; nothing here raises or waits for Redis."""
+    """One process's metrics, sent within ``soon_s`` seconds. Thread-safe; nothing here raises or waits for Redis."""
 
-    def __init__(self, client: redis.Redis, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, client: redis.Redis, *, clock: Callable[[], float] = time.time, soon_s: float = SOON_S) -> None:
         self._redis = client
         self._add_up = client.register_script(_ADD)
         self._clock = clock
         self._lock = threading.Lock()
         self._pending: defaultdict[Field, float] = defaultdict(float)
-        self._flushing = DelayedCall(self.flush, seconds=SOON_S)
+        self._flushing = DelayedCall(self.flush, seconds=soon_s)
 
     def count(self, name: str, by: float = 1.0, **labels: object) -> None:
         """Add to a counter. Labels are given by name, all that the metric has."""
