@@ -79,7 +79,8 @@ _FOREIGN_NUMBERS: Final = _FEMININE | {
 }
 _IN_FOREIGN_WORDS: Final = re.compile(
     "|".join(
-        rf"(?<![\w-])(?:{'|'.join([*words[1:], *_FEMININE])}) (?:{names.replace(' ', '|')})(?![\w-])"
+        rf"(?<![\w-])(?:{'|'.join([*words[1:], *_FEMININE])}) (?:{names.replace(' ', '|')})"
+        r"(?![\w-]| et demie| et quart| moins le)"
         for words, names in zip(SMALL_NUMBERS, _FOREIGN_UNITS, strict=True)
     )
 )

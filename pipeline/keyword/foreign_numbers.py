@@ -81,9 +81,10 @@ _NUMBER: Final = re.compile(rf"(?<![\w-])(?:{'|'.join(sorted(_NUMBERS, key=len, 
 
 # Minutes from the hour that is named behind these, or before those.
 _BEFORE: Final = {
-    **{"half past": 30, "quarter past": 15, "quarter to": -15},
-    **{"halb": -30, "viertel nach": 15, "viertel vor": -15, "dreiviertel": -15},
-    **{"half": -30, "kwart over": 15, "kwart voor": -15},
+    "half past": 30,
+    **dict.fromkeys(("quarter past", "viertel nach", "kwart over"), 15),
+    **dict.fromkeys(("quarter to", "viertel vor", "dreiviertel", "kwart voor"), -15),
+    **dict.fromkeys(("halb", "half"), -30),
 }
 _BEHIND: Final = {
     **dict.fromkeys(("et demie", "y media", "e mezza", "e mezzo", "e meia"), 30),

@@ -95,7 +95,7 @@ def it_gives_every_spelling_one_term(texts, term):
     "text",
     [
         *("1/2000 in UK", "37 people", "5 and 8 apples", "the 3rd room of 4 quarters", "twice a day", "3 mines"),
-        *("eines Tages", "due weeks later", "die drei", "15h30"),
+        *("eines Tages", "due weeks later", "die drei", "15h30", "quatre heures et demie", "six heures moins le quart"),
         *("2024年的第三天", "三年级", "星期三", "上半年", "三月", "五分", "一天", "21世纪90年代"),
     ],
 )
